@@ -1,1 +1,37 @@
-//! To be written.
+//! The `#[kernel]` attribute of `cuda_std`.
+
+mod kernel;
+
+use proc_macro::TokenStream;
+use syn::parse_macro_input;
+
+/// Makes a function a kernel entry point.
+///
+/// ```ignore
+/// #[kernel(max_threads = 256, min_blocks = 4)]
+/// pub unsafe fn scale(x: *const f32, y: *mut f32, n: u32, by: f32) { /* ... */ }
+/// ```
+///
+/// On the device the function becomes a PTX entry of the same name, and its launch bounds stand in the
+/// PTX as the comment `// launch NAME MAX_THREADS MIN_BLOCKS` (0 where not given; no comment where neither
+/// is), from which `cuda_builder` writes `.maxntid` and `.minnctapersm`. On the host it stays a plain
+/// function, and a module of the same name holds `KERNEL`, which the emulator launches.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `max_threads = N` | no launch has more than `N` threads a block, 1 to 1,024 |
+/// | `min_blocks = N` | the compiler keeps registers few enough for `N` resident blocks an SM; needs `max_threads` |
+///
+/// The function is `unsafe` (its caller vouches for the pointers), free, not generic, returns nothing, and
+/// each parameter is `Copy`: a launch copies parameters bit by bit and drops none.
+///
+/// The crate that holds the kernels needs, for the device alone, the features `abi_ptx` and
+/// `asm_experimental_arch`.
+#[proc_macro_attribute]
+pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
+    let bounds = parse_macro_input!(options as kernel::LaunchBounds);
+    let function = parse_macro_input!(item as syn::ItemFn);
+    kernel::expand(&bounds, &function)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}

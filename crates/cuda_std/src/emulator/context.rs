@@ -1,0 +1,166 @@
+//! The calling kernel thread, and how it waits.
+
+use super::block::Block;
+use super::collective::{Answer, Collective, LANES, Request};
+use super::fault::{Fault, FaultKind};
+use core::cell::Cell;
+use core::ptr::{self, NonNull};
+use corosensei::Yielder;
+use std::panic::{Location, resume_unwind};
+
+thread_local! {
+    static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait {
+    /// It runs, or may.
+    Nothing,
+    /// Lanes of its warp.
+    Warp(Request),
+    /// The threads of its block.
+    Block(&'static Location<'static>),
+    /// Never again.
+    Exited,
+}
+
+/// One thread of a block.
+pub(crate) struct Thread {
+    index: u32,
+    block: NonNull<Block>,
+    yielder: Cell<*const Yielder<(), ()>>,
+    pub(super) wait: Cell<Wait>,
+    pub(super) answer: Cell<Answer>,
+}
+
+impl Thread {
+    pub(super) fn new(index: u32, block: NonNull<Block>) -> Self {
+        Self {
+            index,
+            block,
+            yielder: Cell::new(ptr::null()),
+            wait: Cell::new(Wait::Nothing),
+            answer: Cell::new((0, false)),
+        }
+    }
+
+    /// Index in the block.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    #[inline(always)]
+    pub(crate) fn block(&self) -> &Block {
+        // SAFETY: the worker keeps the blocks at their place while threads of theirs exist.
+        unsafe { self.block.as_ref() }
+    }
+
+    /// The body of the thread's coroutine.
+    pub(super) fn run(&self, yielder: &Yielder<(), ()>) {
+        self.yielder.set(yielder);
+        let grid = self.block().grid();
+        // SAFETY: `launch`'s contract: the parameters are of the kernel's types, and its own contract holds.
+        unsafe { (grid.kernel.call)(grid.params) }
+        self.wait.set(Wait::Exited);
+    }
+
+    fn suspend(&self, wait: Wait) {
+        self.wait.set(wait);
+        // SAFETY: `run` set it, and is further down this very stack.
+        let yielder = unsafe { &*self.yielder.get() };
+        yielder.suspend(());
+    }
+}
+
+/// Makes `thread` the one that kernel code finds, until the next call. Null: none.
+#[inline(always)]
+pub(super) fn set_current(thread: *const Thread) {
+    CURRENT.set(thread);
+}
+
+/// Whether kernel code is running on this OS thread.
+pub(crate) fn in_kernel() -> bool {
+    !CURRENT.get().is_null()
+}
+
+/// The kernel thread that runs on this OS thread.
+#[inline(always)]
+pub(crate) fn current<'a>() -> &'a Thread {
+    let thread = CURRENT.get();
+    if thread.is_null() {
+        outside_launch();
+    }
+    // SAFETY: the scheduler sets it to a thread that outlives its coroutine, and clears it after each turn.
+    // The reference is used within that turn or after the next, on the same kernel thread.
+    unsafe { &*thread }
+}
+
+#[cold]
+#[inline(never)]
+fn outside_launch() -> ! {
+    panic!("a function of device code was called outside a kernel launch");
+}
+
+/// Ends the launch: unwinds the kernel thread, with the fault as payload, down to the scheduler.
+#[cold]
+#[inline(never)]
+pub(crate) fn raise(kind: FaultKind, location: &Location<'_>) -> ! {
+    let thread = current();
+    resume_unwind(Box::new(thread.fault(kind, location)))
+}
+
+impl Thread {
+    pub(super) fn fault(&self, kind: FaultKind, location: &Location<'_>) -> Fault {
+        Fault {
+            kernel: self.block().grid().kernel.name,
+            block: self.block().index(),
+            thread: self.index,
+            kind,
+            location: Some(location.into()),
+        }
+    }
+}
+
+/// Meets the lanes of `mask`.
+#[track_caller]
+pub(crate) fn warp_collective(
+    collective: Collective,
+    mask: u32,
+    value: u128,
+    operand: u32,
+    width: u32,
+) -> Answer {
+    let thread = current();
+    let location = Location::caller();
+    if mask & (1 << (thread.index % LANES)) == 0 {
+        let operation = collective.name();
+        raise(FaultKind::NotInMask { operation, mask }, location);
+    }
+    if !width.is_power_of_two() || width > LANES {
+        let operation = collective.name();
+        raise(FaultKind::ShuffleWidth { operation, width }, location);
+    }
+    thread.suspend(Wait::Warp(Request {
+        collective,
+        mask,
+        operand,
+        width,
+        value,
+        location,
+    }));
+    thread.answer.get()
+}
+
+/// Meets all threads of the block.
+#[track_caller]
+pub(crate) fn block_barrier() {
+    current().suspend(Wait::Block(Location::caller()));
+}
+
+/// The lanes of the caller's warp that have not returned.
+pub(crate) fn live_lanes() -> u32 {
+    let thread = current();
+    thread.block().warp_of(thread.index).live()
+}

@@ -1,0 +1,340 @@
+//! Why a launch ended early.
+
+use super::Kernel;
+use super::collective::Collective;
+use core::fmt;
+use std::panic::Location;
+
+/// A place in the kernel's source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLocation {
+    /// Path as the compiler was given it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+}
+
+impl From<&Location<'_>> for SourceLocation {
+    fn from(location: &Location<'_>) -> Self {
+        Self {
+            file: location.file().into(),
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// A launch that was refused, or a kernel that broke a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// Index of the block; 0 if the launch was refused.
+    pub block: u32,
+    /// Index of the thread in its block; 0 if the launch was refused.
+    pub thread: u32,
+    /// What it did.
+    pub kind: FaultKind,
+    /// Where; nothing if the launch was refused.
+    pub location: Option<SourceLocation>,
+}
+
+/// Which way a memory access went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// From memory.
+    Load,
+    /// To memory.
+    Store,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Access::Load => "load",
+            Access::Store => "store",
+        })
+    }
+}
+
+/// The buffer of a launch nearest to an access outside all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearestBuffer {
+    /// Its index in [`Launch::buffers`](super::Launch::buffers).
+    pub index: usize,
+    /// Its extent.
+    pub bytes: u64,
+    /// The access's address less the buffer's, in bytes.
+    pub offset: i128,
+}
+
+/// The thread that a collective waits for in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// There is no such thread: the block is too small.
+    Absent,
+    /// It has returned.
+    Exited,
+    /// It waits somewhere else.
+    Waits {
+        /// For what.
+        operation: &'static str,
+        /// The lanes that operation names, if it is a warp's.
+        mask: Option<u32>,
+        /// Where.
+        location: SourceLocation,
+    },
+}
+
+/// What a thread did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// The launch was refused: what was given, and what is allowed.
+    InvalidLaunch(String),
+    /// A global access that lies in no buffer of the launch.
+    OutOfBounds {
+        /// Which way.
+        access: Access,
+        /// Address of its first byte.
+        address: u64,
+        /// Its size.
+        bytes: u32,
+        /// The nearest buffer; none if the launch has none.
+        nearest: Option<NearestBuffer>,
+    },
+    /// A store into a buffer that the kernel may only read.
+    ReadOnly {
+        /// Address of its first byte.
+        address: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// A global access whose address is not a multiple of its size.
+    Misaligned {
+        /// Which way.
+        access: Access,
+        /// Address of its first byte.
+        address: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// An access outside the block's dynamic shared memory.
+    SharedOutOfBounds {
+        /// Which way.
+        access: Access,
+        /// Offset of its first byte in the dynamic shared memory.
+        offset: u32,
+        /// Its size.
+        bytes: u32,
+        /// The launch's dynamic shared memory.
+        shared_bytes: u32,
+    },
+    /// A shared access whose address is not a multiple of its size.
+    SharedMisaligned {
+        /// Which way.
+        access: Access,
+        /// Offset of its first byte in the dynamic shared memory.
+        offset: u32,
+        /// Its size.
+        bytes: u32,
+    },
+    /// A load of shared memory that nobody has stored to.
+    SharedUnwritten {
+        /// Offset of its first byte in the dynamic shared memory.
+        offset: u32,
+        /// Its size.
+        bytes: u32,
+    },
+    /// A collective that some thread it names does not reach.
+    Divergence {
+        /// The collective.
+        operation: &'static str,
+        /// The lanes it names, if it is a warp's.
+        mask: Option<u32>,
+        /// Index in its block of a thread that does not come.
+        missing_thread: u32,
+        /// Where that thread is.
+        missing: Missing,
+    },
+    /// A collective whose own lane is not in its mask.
+    NotInMask {
+        /// The collective.
+        operation: &'static str,
+        /// The lanes it names.
+        mask: u32,
+    },
+    /// A shuffle from a lane that is not in the mask.
+    ShuffleSource {
+        /// The shuffle.
+        operation: &'static str,
+        /// The lanes it names.
+        mask: u32,
+        /// The lane it reads.
+        lane: u32,
+    },
+    /// A shuffle whose width is not a power of two from 1 to 32.
+    ShuffleWidth {
+        /// The shuffle.
+        operation: &'static str,
+        /// What was given.
+        width: u32,
+    },
+    /// The kernel panicked, with this message.
+    Panic(String),
+}
+
+impl Fault {
+    pub(super) fn launch(kernel: &Kernel, problem: String) -> Self {
+        Self {
+            kernel: kernel.name,
+            block: 0,
+            thread: 0,
+            kind: FaultKind::InvalidLaunch(problem),
+            location: None,
+        }
+    }
+}
+
+impl FaultKind {
+    pub(super) fn divergence(
+        collective: Collective,
+        mask: Option<u32>,
+        missing_thread: u32,
+        missing: Missing,
+    ) -> Self {
+        FaultKind::Divergence {
+            operation: collective.name(),
+            mask,
+            missing_thread,
+            missing,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if let FaultKind::InvalidLaunch(problem) = &self.kind {
+            return write!(f, "kernel `{}`: {problem}", self.kernel);
+        }
+        let Self {
+            kernel,
+            block,
+            thread,
+            kind,
+            ..
+        } = self;
+        write!(f, "kernel `{kernel}`, block {block}, thread {thread}")?;
+        if let Some(location) = &self.location {
+            write!(f, ", {location}")?;
+        }
+        write!(f, ": {kind}")
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            FaultKind::InvalidLaunch(problem) => f.write_str(problem),
+            FaultKind::OutOfBounds {
+                access,
+                address,
+                bytes,
+                nearest,
+            } => {
+                write!(f, "{access} of {bytes} bytes at {address:#x}, outside every buffer")?;
+                match nearest {
+                    None => f.write_str("; the launch has none"),
+                    Some(NearestBuffer {
+                        index,
+                        bytes,
+                        offset,
+                    }) => write!(f, "; nearest is buffer {index} of {bytes} bytes, at offset {offset}"),
+                }
+            }
+            FaultKind::ReadOnly { address, bytes } => {
+                write!(f, "store of {bytes} bytes at {address:#x}, in a read-only buffer")
+            }
+            FaultKind::Misaligned {
+                access,
+                address,
+                bytes,
+            } => write!(f, "{access} of {bytes} bytes at {address:#x}, not a multiple of its size"),
+            FaultKind::SharedOutOfBounds {
+                access,
+                offset,
+                bytes,
+                shared_bytes,
+            } => write!(
+                f,
+                "{access} of {bytes} bytes at offset {offset} of {shared_bytes} bytes of shared memory"
+            ),
+            FaultKind::SharedMisaligned {
+                access,
+                offset,
+                bytes,
+            } => write!(
+                f,
+                "{access} of {bytes} bytes at offset {offset} of shared memory, not a multiple of its size"
+            ),
+            FaultKind::SharedUnwritten { offset, bytes } => write!(
+                f,
+                "load of {bytes} bytes at offset {offset} of shared memory, not all of them written"
+            ),
+            FaultKind::Divergence {
+                operation,
+                mask,
+                missing_thread,
+                missing,
+            } => {
+                write!(f, "{}", Waiting(operation, *mask))?;
+                write!(f, " waits for thread {missing_thread}, which ")?;
+                match missing {
+                    Missing::Absent => f.write_str("does not exist"),
+                    Missing::Exited => f.write_str("has returned"),
+                    Missing::Waits {
+                        operation,
+                        mask,
+                        location,
+                    } => write!(f, "waits at {}, {location}", Waiting(operation, *mask)),
+                }
+            }
+            FaultKind::NotInMask { operation, mask } => {
+                write!(f, "{operation} with mask {mask:#010x}, in which its own lane is not")
+            }
+            FaultKind::ShuffleSource {
+                operation,
+                mask,
+                lane,
+            } => write!(f, "{operation} from lane {lane}, which mask {mask:#010x} does not name"),
+            FaultKind::ShuffleWidth { operation, width } => {
+                write!(f, "{operation} of width {width}; it must be 1, 2, 4, 8, 16 or 32")
+            }
+            FaultKind::Panic(message) => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+/// An operation and the lanes it names.
+struct Waiting<'a>(&'a str, Option<u32>);
+
+impl fmt::Display for Waiting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.0)?;
+        match self.1 {
+            Some(mask) => write!(f, " with mask {mask:#010x}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}

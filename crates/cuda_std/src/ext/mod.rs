@@ -1,0 +1,19 @@
+//! What rust-cuda lacks.
+//!
+//! | item | what |
+//! |---|---|
+//! | [`Global`], [`Shared`] | memory by address and width; the emulator checks every access |
+//! | [`warp`] | integer reductions, a shuffle of two floats |
+//! | [`math`] | f32 operations of stated bits, opaque values |
+//! | [`convert`] | f16 and bf16 as bits |
+
+pub mod convert;
+mod global;
+pub mod math;
+mod shared;
+pub mod warp;
+mod word;
+
+pub use global::Global;
+pub use shared::Shared;
+pub use word::{U32x2, U32x4, Word};
