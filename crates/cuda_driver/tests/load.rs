@@ -1,0 +1,139 @@
+//! What `Driver::load` says about each kind of driver, and about none.
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+mod common;
+
+use common::{Library, MISSING, in_own_process};
+use cuda_driver::{CuError, Driver, DriverError, Version};
+
+fn load_error() -> DriverError {
+    match Driver::load() {
+        Ok(_) => panic!("a driver was loaded"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn missing_library_is_named() {
+    in_own_process("missing_library_is_named", Library::Missing, &[], || {
+        let error = load_error();
+        let DriverError::NotFound { library, reason } = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(library, MISSING);
+        assert!(reason.contains("No such file"), "{reason}");
+        assert_eq!(
+            error.to_string(),
+            format!("no CUDA driver: cannot open {MISSING}: {reason}")
+        );
+        assert_eq!(load_error(), error, "the same answer again");
+    });
+}
+
+/// Holds on a machine with a driver and on one without.
+fn assert_default_is_libcuda_so_1() {
+    // SAFETY: a C string; a driver's constructors may run.
+    let found = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+    match Driver::load() {
+        Err(DriverError::NotFound { library, .. }) => {
+            assert!(found.is_null());
+            assert_eq!(library, "libcuda.so.1");
+        }
+        _ => assert!(!found.is_null()),
+    }
+}
+
+#[test]
+fn default_is_libcuda_so_1() {
+    let test = "default_is_libcuda_so_1";
+    in_own_process(test, Library::Unset, &[], assert_default_is_libcuda_so_1);
+}
+
+#[test]
+fn empty_variable_counts_as_unset() {
+    let test = "empty_variable_counts_as_unset";
+    in_own_process(test, Library::Empty, &[], assert_default_is_libcuda_so_1);
+}
+
+#[test]
+fn oldest_driver_that_will_do_is_loaded() {
+    let test = "oldest_driver_that_will_do_is_loaded";
+    let version = [("FAKE_CUDA_VERSION", "12010")];
+    in_own_process(test, Library::Fake, &version, || {
+        let driver = Driver::load().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(driver.version(), Driver::MINIMUM_VERSION);
+    });
+}
+
+#[test]
+fn too_old_driver_is_refused_with_both_versions() {
+    let test = "too_old_driver_is_refused_with_both_versions";
+    let version = [("FAKE_CUDA_VERSION", "12009")];
+    // An old driver lacks functions, and that must not be the message.
+    in_own_process(test, Library::Damaged, &version, || {
+        let error = load_error();
+        let expected = DriverError::TooOld {
+            found: Version(12_009),
+            needed: Version(12_010),
+        };
+        assert_eq!(error, expected);
+        assert_eq!(
+            error.to_string(),
+            "the CUDA driver is too old: it supports CUDA 12.0, and CUDA 12.1 or newer is needed"
+        );
+    });
+}
+
+#[test]
+fn missing_function_is_named() {
+    in_own_process("missing_function_is_named", Library::Damaged, &[], || {
+        let error = load_error();
+        let symbol = "cuMemAlloc_v2";
+        assert_eq!(error, DriverError::MissingSymbol { symbol });
+        assert!(error.to_string().contains("no function cuMemAlloc_v2"));
+    });
+}
+
+fn assert_init_fails(status: i32, text: &str) {
+    let error = load_error();
+    let expected = DriverError::Failed {
+        function: "cuInit",
+        error: CuError(status),
+    };
+    assert_eq!(error, expected);
+    assert_eq!(
+        error.to_string(),
+        format!("the CUDA driver does not start: cuInit returned {text}")
+    );
+}
+
+#[test]
+fn no_device_is_reported_as_such() {
+    let test = "no_device_is_reported_as_such";
+    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "100")], || {
+        // This driver has no name for it.
+        assert_init_fails(100, "CUDA_ERROR_NO_DEVICE (100)");
+    });
+}
+
+#[test]
+fn status_that_only_the_driver_knows_is_kept_and_named() {
+    let test = "status_that_only_the_driver_knows_is_kept_and_named";
+    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "36")], || {
+        assert_init_fails(
+            36,
+            "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER (36): the call needs a newer driver",
+        );
+    });
+}
+
+#[test]
+fn status_that_nobody_knows_is_kept() {
+    let test = "status_that_nobody_knows_is_kept";
+    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "4242")], || {
+        assert_init_fails(4242, "CUDA error 4242");
+    });
+}
