@@ -1,1 +1,37 @@
-//! To be written.
+//! Softmax kernels, for NVIDIA GPUs and for the emulator.
+//!
+//! | level | modules | who calls | valid in |
+//! |---|---|---|---|
+//! | ideas | [`element`], [`exp`], [`online`], [`options`], [`row`] | a thread | that thread |
+//! | cooperation | [`reduce`], [`tile`] | whole warps | every lane of the group |
+//! | ways of covering a row | [`warp`], [`block`], [`stream`] | whole blocks | the row, in memory |
+//! | entry points | [`entries`] | the host | |
+//!
+//! | way | row length | how |
+//! |---|---|---|
+//! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
+//! | [`block`] | up to 32,768 | a block a row, 1,024 elements a warp, row in registers |
+//! | [`stream`] | any | a block a row, read twice |
+//!
+//! **The bits of a result depend on the row alone.** A row is cut by element index into chunks of
+//! 1,024; a chunk is summed by a fixed tree of lanes and steps, and the chunks by a fixed tree of
+//! chunk numbers. Every way follows the same trees, so it does not matter which one ran, how many rows
+//! there were, where they lay in memory, or whether it was a GPU.
+
+#![cfg_attr(
+    target_arch = "nvptx64",
+    no_std,
+    feature(abi_ptx, asm_experimental_arch)
+)]
+
+pub mod block;
+pub mod element;
+pub mod entries;
+pub mod exp;
+pub mod online;
+pub mod options;
+pub mod reduce;
+pub mod row;
+pub mod stream;
+pub mod tile;
+pub mod warp;

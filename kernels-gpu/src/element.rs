@@ -1,0 +1,183 @@
+//! The data types: f32, IEEE half and bfloat16. What differs between them stands here alone.
+
+use cuda_std::ext::convert::{
+    bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32x2_to_bf16x2, f32x2_to_f16x2,
+};
+use cuda_std::ext::{Global, U32x2, U32x4, Word};
+
+use crate::exp::{Accuracy, Full, Short};
+
+/// A type of tensor element. Arithmetic is in f32 whatever the type.
+pub trait Element: Copy {
+    /// The bits as they lie in memory.
+    type Word: Word;
+    /// What results of this type ask of the arithmetic.
+    type Accuracy: Accuracy;
+    /// Elements in 16 bytes.
+    const VECTOR: usize;
+
+    /// The value of a word.
+    fn widen(word: Self::Word) -> f32;
+
+    /// The quiet NaN that results have.
+    const NAN: Self::Word;
+
+    /// The word nearest to a value that is not NaN, ties to even.
+    fn narrow(value: f32) -> Self::Word;
+
+    /// The word nearest to any value; [`Element::NAN`] for a NaN.
+    #[inline(always)]
+    fn narrow_any(value: f32) -> Self::Word {
+        if value.is_nan() {
+            Self::NAN
+        } else {
+            Self::narrow(value)
+        }
+    }
+
+    /// The values in a 32-bit word, lowest address first: one f32 and nothing, or two.
+    fn unpack(word: u32) -> [f32; 2];
+
+    /// Loads 16 bytes: [`Element::VECTOR`] values.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the 16 bytes at `from` are readable.
+    /// * **aligned**: `from` is a multiple of 16 bytes.
+    unsafe fn load_wide<const V: usize>(from: Global<Self::Word>) -> [f32; V];
+
+    /// Stores `V` adjacent values, none of them NaN, in accesses of up to 16 bytes.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: `V` words at `to` are writable.
+    /// * **aligned**: `to` is a multiple of 16 bytes, or of the `V` words' size if that is less.
+    unsafe fn store_wide<const V: usize>(to: Global<Self::Word>, values: [f32; V]);
+}
+
+/// IEEE binary32.
+#[derive(Clone, Copy)]
+pub struct F32;
+
+/// IEEE binary16, in memory a `u16`.
+#[derive(Clone, Copy)]
+pub struct F16;
+
+/// bfloat16, in memory a `u16`.
+#[derive(Clone, Copy)]
+pub struct Bf16;
+
+impl Element for F32 {
+    type Word = f32;
+    type Accuracy = Full;
+    const VECTOR: usize = 4;
+    const NAN: f32 = f32::from_bits(0x7fc0_0000);
+
+    #[inline(always)]
+    fn widen(word: f32) -> f32 {
+        word
+    }
+
+    #[inline(always)]
+    fn narrow(value: f32) -> f32 {
+        value
+    }
+
+    #[inline(always)]
+    fn unpack(word: u32) -> [f32; 2] {
+        [f32::from_bits(word), 0.0]
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_wide<const V: usize>(from: Global<f32>) -> [f32; V] {
+        const { assert!(V == Self::VECTOR) };
+        // SAFETY: in-bounds, aligned: the caller's, word for word.
+        let U32x4(words) = unsafe { from.cast::<U32x4>().load() };
+        let mut values = [0.0; V];
+        let mut i = 0;
+        while i < V {
+            values[i] = f32::from_bits(words[i]);
+            i += 1;
+        }
+        values
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn store_wide<const V: usize>(to: Global<f32>, values: [f32; V]) {
+        const { assert!(V.is_multiple_of(4)) };
+        let mut i = 0;
+        while i < V {
+            let words = [values[i], values[i + 1], values[i + 2], values[i + 3]].map(f32::to_bits);
+            // SAFETY: in-bounds, aligned: the caller's; `i` advances by 16 bytes.
+            unsafe { to.at(i as u64).cast().store_streaming(U32x4(words)) };
+            i += 4;
+        }
+    }
+}
+
+/// What f16 and bf16 share: two elements in a 32-bit register.
+macro_rules! sixteen_bits {
+    ($type:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal) => {
+        impl Element for $type {
+            type Word = u16;
+            type Accuracy = Short;
+            const VECTOR: usize = 8;
+            const NAN: u16 = $nan;
+
+            #[inline(always)]
+            fn widen(word: u16) -> f32 {
+                $widen(word)
+            }
+
+            #[inline(always)]
+            fn narrow(value: f32) -> u16 {
+                $narrow(value)
+            }
+
+            #[inline(always)]
+            fn unpack(word: u32) -> [f32; 2] {
+                [$widen(word as u16), $widen((word >> 16) as u16)]
+            }
+
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn load_wide<const V: usize>(from: Global<u16>) -> [f32; V] {
+                const { assert!(V == Self::VECTOR) };
+                // SAFETY: in-bounds, aligned: the caller's, word for word.
+                let U32x4(words) = unsafe { from.cast::<U32x4>().load() };
+                let mut values = [0.0; V];
+                let mut i = 0;
+                while i < V {
+                    [values[i], values[i + 1]] = Self::unpack(words[i / 2]);
+                    i += 2;
+                }
+                values
+            }
+
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn store_wide<const V: usize>(to: Global<u16>, values: [f32; V]) {
+                const { assert!(V == 4 || V == 8) };
+                let mut words = [0; 4];
+                let mut i = 0;
+                while i < V {
+                    words[i / 2] = $narrow_pair(values[i], values[i + 1]);
+                    i += 2;
+                }
+                // SAFETY: in-bounds, aligned: the caller's; as many bytes as `V` words have.
+                unsafe {
+                    if V == 8 {
+                        to.cast().store_streaming(U32x4(words));
+                    } else {
+                        to.cast().store_streaming(U32x2([words[0], words[1]]));
+                    }
+                }
+            }
+        }
+    };
+}
+
+sixteen_bits!(F16, f16_to_f32, f32_to_f16, f32x2_to_f16x2, 0x7e00);
+sixteen_bits!(Bf16, bf16_to_f32, f32_to_bf16, f32x2_to_bf16x2, 0x7fc0);

@@ -1,0 +1,132 @@
+//! The table of kernels: one line makes one entry point, and on the host its place in the registry.
+//!
+//! A line reads `way symbol: input -> output, lanes x steps x elements a vector, most threads a block`.
+//! All kernels take the same parameters: input, output, number of rows, row length, where the rows
+//! lie, and the call's options.
+
+use cuda_std::ext::Global;
+use cuda_std::kernel;
+
+use crate::element::{Bf16, Element, F16, F32};
+use crate::options::Options;
+use crate::row::RowLayout;
+use crate::{block, stream, warp};
+
+macro_rules! entries {
+    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:literal, $threads:literal;)*) => {
+        $(entries!(@entry $way $name $in, $out, $lanes, $steps, $v, $threads);)*
+
+        /// Every kernel, for the emulator.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub static REGISTRY: &[cuda_std::emulator::Kernel] = &[$($name::KERNEL),*];
+    };
+    (@entry $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $threads:literal) => {
+        /// Softmax of rows; the table's line says of which types, and how a row is covered.
+        ///
+        /// # Safety
+        ///
+        /// As the function of the way asks.
+        #[kernel(max_threads = $threads)]
+        pub unsafe fn $name(
+            x: *const <$in as Element>::Word,
+            y: *mut <$out as Element>::Word,
+            rows: u32,
+            cols: u32,
+            layout: RowLayout,
+            options: Options,
+        ) {
+            // SAFETY: the caller's obligations are those of the way.
+            unsafe {
+                let (x, y) = (Global::new(x), Global::new_mut(y));
+                entries!(@call $way $in, $out, $lanes, $steps, $v, x, y, rows, cols, layout, options);
+            }
+        }
+    };
+    (@call warp $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+     $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {
+        warp::softmax::<$in, $out, $lanes, $steps, $v>($x, $y, $rows, $cols, &$layout, &$options)
+    };
+    (@call $way:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+     $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
+        const { assert!($lanes == 32) };
+        // The grid has a block a row.
+        let _ = $rows;
+        $way::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
+    }};
+}
+
+entries! {
+    warp softmax_warp_1x1_f32_f32: F32 => F32, 1 x 1 x 4, 128;
+    warp softmax_warp_2x1_f32_f32: F32 => F32, 2 x 1 x 4, 128;
+    warp softmax_warp_4x1_f32_f32: F32 => F32, 4 x 1 x 4, 128;
+    warp softmax_warp_8x1_f32_f32: F32 => F32, 8 x 1 x 4, 128;
+    warp softmax_warp_16x1_f32_f32: F32 => F32, 16 x 1 x 4, 128;
+    warp softmax_warp_32x1_f32_f32: F32 => F32, 32 x 1 x 4, 128;
+    warp softmax_warp_32x2_f32_f32: F32 => F32, 32 x 2 x 4, 64;
+    warp softmax_warp_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
+    warp softmax_warp_32x8_f32_f32: F32 => F32, 32 x 8 x 4, 64;
+    block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
+    warp softmax_warp_2x1_f16_f16: F16 => F16, 2 x 1 x 8, 128;
+    warp softmax_warp_4x1_f16_f16: F16 => F16, 4 x 1 x 8, 128;
+    warp softmax_warp_8x1_f16_f16: F16 => F16, 8 x 1 x 8, 128;
+    warp softmax_warp_16x1_f16_f16: F16 => F16, 16 x 1 x 8, 128;
+    warp softmax_warp_32x1_f16_f16: F16 => F16, 32 x 1 x 8, 128;
+    warp softmax_warp_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
+    warp softmax_warp_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
+    block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    warp softmax_warp_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 128;
+    warp softmax_warp_2x1_bf16_bf16: Bf16 => Bf16, 2 x 1 x 8, 128;
+    warp softmax_warp_4x1_bf16_bf16: Bf16 => Bf16, 4 x 1 x 8, 128;
+    warp softmax_warp_8x1_bf16_bf16: Bf16 => Bf16, 8 x 1 x 8, 128;
+    warp softmax_warp_16x1_bf16_bf16: Bf16 => Bf16, 16 x 1 x 8, 128;
+    warp softmax_warp_32x1_bf16_bf16: Bf16 => Bf16, 32 x 1 x 8, 128;
+    warp softmax_warp_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
+    warp softmax_warp_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
+    block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    warp softmax_warp_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 128;
+    warp softmax_warp_2x1_f16_f32: F16 => F32, 2 x 1 x 8, 128;
+    warp softmax_warp_4x1_f16_f32: F16 => F32, 4 x 1 x 8, 128;
+    warp softmax_warp_8x1_f16_f32: F16 => F32, 8 x 1 x 8, 128;
+    warp softmax_warp_16x1_f16_f32: F16 => F32, 16 x 1 x 8, 128;
+    warp softmax_warp_32x1_f16_f32: F16 => F32, 32 x 1 x 8, 128;
+    warp softmax_warp_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
+    warp softmax_warp_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
+    block softmax_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    stream softmax_stream_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    warp softmax_warp_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 128;
+    warp softmax_warp_2x1_bf16_f32: Bf16 => F32, 2 x 1 x 8, 128;
+    warp softmax_warp_4x1_bf16_f32: Bf16 => F32, 4 x 1 x 8, 128;
+    warp softmax_warp_8x1_bf16_f32: Bf16 => F32, 8 x 1 x 8, 128;
+    warp softmax_warp_16x1_bf16_f32: Bf16 => F32, 16 x 1 x 8, 128;
+    warp softmax_warp_32x1_bf16_f32: Bf16 => F32, 32 x 1 x 8, 128;
+    warp softmax_warp_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
+    warp softmax_warp_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
+    block softmax_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    stream softmax_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    warp softmax_warp_1x1_f32_f16: F32 => F16, 1 x 1 x 4, 128;
+    warp softmax_warp_2x1_f32_f16: F32 => F16, 2 x 1 x 4, 128;
+    warp softmax_warp_4x1_f32_f16: F32 => F16, 4 x 1 x 4, 128;
+    warp softmax_warp_8x1_f32_f16: F32 => F16, 8 x 1 x 4, 128;
+    warp softmax_warp_16x1_f32_f16: F32 => F16, 16 x 1 x 4, 128;
+    warp softmax_warp_32x1_f32_f16: F32 => F16, 32 x 1 x 4, 128;
+    warp softmax_warp_32x2_f32_f16: F32 => F16, 32 x 2 x 4, 64;
+    warp softmax_warp_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
+    warp softmax_warp_32x8_f32_f16: F32 => F16, 32 x 8 x 4, 64;
+    block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
+    warp softmax_warp_2x1_f32_bf16: F32 => Bf16, 2 x 1 x 4, 128;
+    warp softmax_warp_4x1_f32_bf16: F32 => Bf16, 4 x 1 x 4, 128;
+    warp softmax_warp_8x1_f32_bf16: F32 => Bf16, 8 x 1 x 4, 128;
+    warp softmax_warp_16x1_f32_bf16: F32 => Bf16, 16 x 1 x 4, 128;
+    warp softmax_warp_32x1_f32_bf16: F32 => Bf16, 32 x 1 x 4, 128;
+    warp softmax_warp_32x2_f32_bf16: F32 => Bf16, 32 x 2 x 4, 64;
+    warp softmax_warp_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
+    warp softmax_warp_32x8_f32_bf16: F32 => Bf16, 32 x 8 x 4, 64;
+    block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+}

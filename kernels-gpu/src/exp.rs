@@ -1,0 +1,130 @@
+//! The exponential, in plain IEEE f32 operations, relative to a power of two.
+//!
+//! With `n = rint(x * log2 e)` and `r = x - n * ln 2`, `e^x = p(r) * 2^n` where `p` is a polynomial
+//! on |r| <= ln 2 / 2 (Cody and Waite, *Software Manual for the Elementary Functions*, 1980). A
+//! [`Reference`] is the integer K that a chunk's maximum rounds to, and what is computed is
+//! `e^x * 2^(BIAS - K)`. The polynomial's bits do not depend on K: K only moves the exponent, so
+//! results relative to different references differ by an exact power of two. `BIAS` keeps every term
+//! normal down to 2^-180 of the maximum; what is smaller is 0.
+
+use cuda_std::ext::math::fma;
+
+/// log2(e), rounded to f32, and what the rounding left.
+const LOG2_E: f32 = f32::from_bits(0x3fb8_aa3b);
+const LOG2_E_REST: f32 = f32::from_bits(0x32a5_7060);
+/// ln(2), rounded to f32, and what the rounding left.
+const LN_2: f32 = f32::from_bits(0x3f31_7218);
+const LN_2_REST: f32 = f32::from_bits(0xb102_e308);
+/// 1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits.
+const ROUND: f32 = 12_582_912.0;
+/// Exponent given to the maximum, so that terms far below it are still normal numbers.
+const BIAS: f32 = 60.0;
+/// Terms below 2^-CUTOFF of the maximum are 0: they could change no bit of any result.
+const CUTOFF: f32 = 180.0;
+
+/// Inputs of at least this magnitude are exponentiated relative to their row's maximum instead of
+/// directly. Below it `n` is exact, and `x - n * ln 2` loses nothing: the first product's bits stop
+/// at 2^-21, and the rest of ln 2 is known to 2^-55.
+pub const DIRECT_LIMIT: f32 = 1_048_576.0;
+
+/// The integer K nearest to `log2(e^max)`, as an f32; -inf, +inf and NaN stay what they are.
+#[inline(always)]
+pub fn exponent_of(max: f32) -> f32 {
+    fma(max, LOG2_E, ROUND) - ROUND
+}
+
+/// `2^d` for an integer `d <= 0`; 0 below -126, and where `d` is -inf or NaN.
+#[inline(always)]
+pub fn power_of_two(d: f32) -> f32 {
+    if d >= -126.0 {
+        f32::from_bits(((d + ROUND).to_bits() << 23).wrapping_add(0x3f80_0000))
+    } else {
+        0.0
+    }
+}
+
+/// The power of two that terms are taken relative to.
+#[derive(Clone, Copy)]
+pub struct Reference {
+    /// ROUND + BIAS - K.
+    offset: f32,
+    /// Inputs below this are 0.
+    cutoff: f32,
+}
+
+impl Reference {
+    /// The reference of a chunk whose largest element is `max`, with |max| < [`DIRECT_LIMIT`].
+    #[inline(always)]
+    pub fn of_max(max: f32) -> Self {
+        let exponent = exponent_of(max);
+        Self {
+            offset: ROUND + (BIAS - exponent),
+            cutoff: (exponent - CUTOFF) * LN_2,
+        }
+    }
+
+    /// `(n + BIAS - K + ROUND, n)` for the `n` nearest to `x * log2 e`.
+    ///
+    /// The fused sum rounds at 1, and never to a tie, so `n` is the same for every K.
+    #[inline(always)]
+    fn split(self, x: f32) -> (f32, f32) {
+        let shifted = fma(x, LOG2_E, self.offset);
+        (shifted, shifted - self.offset)
+    }
+
+    /// `p * 2^(n + BIAS - K)`, or 0 where `x` is below the cutoff.
+    #[inline(always)]
+    fn finish(self, x: f32, p: f32, shifted: f32) -> f32 {
+        let e = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
+        if x < self.cutoff { 0.0 } else { e }
+    }
+}
+
+/// How exact a kernel's exponentials and sums have to be; the type of the output decides.
+pub trait Accuracy {
+    /// Whether sums within a chunk are pairs (high part, rounding errors) or plain f32.
+    const PAIRS: bool;
+
+    /// `e^x * 2^(BIAS - K)`; `x` is at most the maximum that `reference` was made from.
+    fn exp(x: f32, reference: Reference) -> f32;
+}
+
+/// For f32 results: the exponential within 1 ulp.
+pub struct Full;
+
+/// For 16-bit results: the exponential within 3e-6.
+pub struct Short;
+
+impl Accuracy for Full {
+    const PAIRS: bool = true;
+
+    #[inline(always)]
+    fn exp(x: f32, reference: Reference) -> f32 {
+        let (shifted, n) = reference.split(x);
+        let r = fma(n, -LN_2_REST, fma(n, -LN_2, x));
+        // Minimax on |r| <= 0.3466 with the first two coefficients fixed at 1.
+        let mut p = fma(0.001_381_422_2, r, 0.008_368_899);
+        p = fma(p, r, 0.041_668_406);
+        p = fma(p, r, 0.166_665_19);
+        p = fma(p, r, 0.499_999_93);
+        p = fma(p, r, 1.0);
+        p = fma(p, r, 1.0);
+        reference.finish(x, p, shifted)
+    }
+}
+
+impl Accuracy for Short {
+    const PAIRS: bool = false;
+
+    #[inline(always)]
+    fn exp(x: f32, reference: Reference) -> f32 {
+        let (shifted, n) = reference.split(x);
+        let r = fma(x, LOG2_E_REST, fma(x, LOG2_E, -n));
+        // Minimax of 2^r on |r| <= 0.5, relative error 2.6e-6.
+        let mut p = fma(0.009_570_102, r, 0.055_917_86);
+        p = fma(p, r, 0.240_247_45);
+        p = fma(p, r, 0.693_121_8);
+        p = fma(p, r, 0.999_999_26);
+        reference.finish(x, p, shifted)
+    }
+}

@@ -1,0 +1,166 @@
+//! The running pair of the online softmax, and its merge.
+//!
+//! A [`Partial`] is what part of a row knows: its maximum, and the sum of `e^x` over the part. Two
+//! of them merge by bringing both sums to the larger maximum's scale (Milakov and Gimelshein,
+//! "Online normalizer calculation for softmax", 2018). Here a scale is an integer power of two, so
+//! that bringing a sum to it is exact. The sum itself is a pair: `hi`, and in `lo` what rounding
+//! took from it (Knuth's TwoSum).
+
+use cuda_std::ext::math::max_nan;
+
+use crate::exp::{DIRECT_LIMIT, exponent_of, power_of_two};
+use crate::options::{FullyMasked, Options};
+
+/// A sum and the rounding errors made in it: `hi + lo`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// The f32 sum.
+    pub hi: f32,
+    /// What rounding took from `hi`.
+    pub lo: f32,
+}
+
+impl Pair {
+    /// The empty sum.
+    pub const ZERO: Self = Self { hi: 0.0, lo: 0.0 };
+
+    /// The sum of two pairs. The same bits either way round; adding [`Pair::ZERO`] changes none.
+    #[inline(always)]
+    pub fn plus(self, other: Self) -> Self {
+        let hi = self.hi + other.hi;
+        let of_other = hi - self.hi;
+        let error = (self.hi - (hi - of_other)) + (other.hi - of_other);
+        Self {
+            hi,
+            lo: (self.lo + other.lo) + error,
+        }
+    }
+
+    /// Exact where `factor` is a power of two and nothing underflows.
+    #[inline(always)]
+    pub fn times(self, factor: f32) -> Self {
+        Self {
+            hi: self.hi * factor,
+            lo: self.lo * factor,
+        }
+    }
+}
+
+/// What part of a row knows: its maximum and its sum of exponentials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Partial {
+    /// The largest element; -inf where the part has none, NaN where one of them is NaN.
+    pub max: f32,
+    /// Sum of `e^x * 2^(BIAS - K)`, K being the exponent of `max`; 0 unless [`Partial::can_refer`].
+    pub sum: Pair,
+}
+
+impl Partial {
+    /// The part without elements: merging it changes no bit.
+    pub const EMPTY: Self = Self {
+        max: f32::NEG_INFINITY,
+        sum: Pair::ZERO,
+    };
+
+    /// The sum, brought from the scale of its own maximum to that of `max`, which is no smaller.
+    #[inline(always)]
+    pub fn sum_relative_to(self, max: f32) -> Pair {
+        self.sum
+            .times(power_of_two(exponent_of(self.max) - exponent_of(max)))
+    }
+
+    /// What both parts know together. The same bits either way round.
+    #[inline(always)]
+    pub fn merge(self, other: Self) -> Self {
+        let max = max_nan(self.max, other.max);
+        Self {
+            max,
+            sum: self.sum_relative_to(max).plus(other.sum_relative_to(max)),
+        }
+    }
+
+    /// Whether exponentials can be taken relative to `max`.
+    #[inline(always)]
+    pub fn can_refer(max: f32) -> bool {
+        max.abs() < DIRECT_LIMIT
+    }
+}
+
+/// What becomes of a row, once the whole of it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Outcome {
+    /// Every result is this one value.
+    Fill(f32),
+    /// Every result is its exponential, relative to `max`, times `reciprocal`.
+    Normalise {
+        /// The row's maximum.
+        max: f32,
+        /// One over the sum of the exponentials, the bias taken off.
+        reciprocal: f32,
+    },
+}
+
+impl Outcome {
+    /// Whether a row with this maximum has to be taken less its maximum: the maximum is too large to
+    /// take exponentials directly, and finite. Every difference that matters is then exact.
+    #[inline(always)]
+    pub fn needs_shift(row_max: f32) -> bool {
+        row_max.abs() >= DIRECT_LIMIT && row_max.abs() < f32::INFINITY
+    }
+
+    /// The outcome of a row of `cols` elements that `whole` is the partial of.
+    #[inline(always)]
+    pub fn of(whole: Partial, cols: u32, options: &Options) -> Self {
+        if whole.max == f32::NEG_INFINITY {
+            Self::Fill(match options.fully_masked {
+                FullyMasked::Zero => 0.0,
+                FullyMasked::Uniform => 1.0 / cols as f32,
+                FullyMasked::Nan => f32::NAN,
+            })
+        } else if whole.max < f32::INFINITY {
+            Self::Normalise {
+                max: whole.max,
+                reciprocal: 1.0 / (whole.sum.hi + whole.sum.lo),
+            }
+        } else {
+            Self::Fill(f32::NAN)
+        }
+    }
+}
+
+/// Two factors that take exponentials relative to one part's maximum to results.
+///
+/// A result is rounded once: as long as it is not 0, multiplying by the first factor, a power of
+/// two, is exact, and the second is normal. So a result has the same bits whatever part its
+/// exponential was taken in.
+#[derive(Clone, Copy)]
+pub struct Normaliser {
+    power: f32,
+    factor: f32,
+}
+
+impl Normaliser {
+    /// From the scale of `part_max` to results of a row with `max` and `reciprocal`.
+    #[inline(always)]
+    pub fn new(part_max: f32, max: f32, reciprocal: f32) -> Self {
+        // At 2^-160 every result is 0; so is it for an empty part, whose distance is -inf or NaN.
+        let distance = (exponent_of(part_max) - exponent_of(max)).max(-160.0);
+        // `reciprocal` carries the bias, 2^-60, and up to 2^-32 for 2^31 columns, so that 34 powers
+        // of two more leave it normal.
+        let in_power = if distance >= -34.0 {
+            0.0
+        } else {
+            distance.max(-126.0)
+        };
+        Self {
+            power: power_of_two(in_power),
+            factor: reciprocal * power_of_two(distance - in_power),
+        }
+    }
+
+    /// The result for an exponential.
+    #[inline(always)]
+    pub fn apply(self, e: f32) -> f32 {
+        (e * self.power) * self.factor
+    }
+}

@@ -1,0 +1,246 @@
+//! A tile: the elements of a row that a group of lanes holds in registers.
+//!
+//! Lane `l` of a group of `LANES` holds vectors `l`, `l + LANES`, .. of the tile, a vector being
+//! the input elements in 16 bytes. Which lane holds an element, and the order in which a tile is
+//! summed, follow from the element's index in the row alone, never from where the row lies in memory.
+
+use cuda_std::ext::Global;
+use cuda_std::ext::math::max_nan;
+use cuda_std::warp::lane_id;
+
+use crate::element::Element;
+use crate::exp::{Accuracy, Reference};
+use crate::online::{Normaliser, Outcome, Pair, Partial};
+use crate::options::{NanPolicy, Options};
+use crate::reduce::{WARP, lanes_max, lanes_sum};
+
+/// Elements of a tile that a whole warp holds when it shares a row with others: the row is cut
+/// into chunks of this many, each summed by itself, whatever the way.
+pub const CHUNK: u32 = 1024;
+
+/// A row in memory.
+#[derive(Clone, Copy)]
+pub struct Row<E: Element> {
+    start: Global<E::Word>,
+    cols: u32,
+}
+
+impl<E: Element> Row<E> {
+    /// The row of `cols` elements from `start`.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the elements are readable if an input's, writable if an output's, for as
+    ///   long as the row is used; `cols` may be 0.
+    #[inline(always)]
+    pub unsafe fn new(start: Global<E::Word>, cols: u32) -> Self {
+        Self { start, cols }
+    }
+
+    /// Whether the row is whole vectors of `elements`, each at a multiple of `bytes` bytes.
+    #[inline(always)]
+    fn is_wide(self, elements: usize, bytes: u64) -> bool {
+        self.cols.is_multiple_of(elements as u32) && self.start.address() & (bytes - 1) == 0
+    }
+}
+
+/// `STEPS` vectors of `V` elements in each of `LANES` lanes.
+pub struct Tile<const LANES: u32, const STEPS: usize, const V: usize> {
+    /// Index, in the row, of this lane's first element.
+    first: u32,
+    values: [[f32; V]; STEPS],
+}
+
+impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V> {
+    /// Elements from one of a lane's vectors to its next.
+    const STRIDE: u32 = LANES * V as u32;
+
+    /// Brings in the elements from index `tile_first` on, scaled; those past the row's end are -inf,
+    /// as are NaNs that the policy ignores.
+    #[inline(always)]
+    pub fn load<In: Element>(row: Row<In>, tile_first: u32, options: &Options) -> Self {
+        const { assert!(V == In::VECTOR) };
+        let first = tile_first + (lane_id() & (LANES - 1)) * V as u32;
+        let left = row.cols.saturating_sub(first);
+        let from = row.start.at(u64::from(first));
+        let mut values = [[f32::NEG_INFINITY; V]; STEPS];
+        if row.is_wide(V, 16) {
+            let mut step = 0;
+            while step < STEPS {
+                let offset = step as u32 * Self::STRIDE;
+                if offset < left {
+                    // SAFETY: in-bounds: the row is whole vectors; aligned: from a multiple of 16 bytes on.
+                    values[step] = unsafe { In::load_wide(from.at(u64::from(offset))) };
+                }
+                step += 1;
+            }
+        } else {
+            let mut step = 0;
+            while step < STEPS {
+                let mut i = 0;
+                while i < V {
+                    let offset = step as u32 * Self::STRIDE + i as u32;
+                    if offset < left {
+                        // SAFETY: in-bounds: the row's element.
+                        values[step][i] = In::widen(unsafe { from.at(u64::from(offset)).load() });
+                    }
+                    i += 1;
+                }
+                step += 1;
+            }
+        }
+        let mut tile = Self { first, values };
+        tile.transform(options);
+        tile
+    }
+
+    /// From inputs to what the exponentials are taken of.
+    #[inline(always)]
+    fn transform(&mut self, options: &Options) {
+        self.map(|x| x * options.scale);
+        if options.nan_policy == NanPolicy::Ignore {
+            self.map(|z| if z.is_nan() { f32::NEG_INFINITY } else { z });
+        }
+    }
+
+    /// Replaces every element.
+    #[inline(always)]
+    pub fn map(&mut self, f: impl Fn(f32) -> f32) {
+        let mut step = 0;
+        while step < STEPS {
+            let mut i = 0;
+            while i < V {
+                self.values[step][i] = f(self.values[step][i]);
+                i += 1;
+            }
+            step += 1;
+        }
+    }
+
+    /// The largest element of the group's tile, in every lane; NaN if one of them is.
+    #[inline(always)]
+    pub fn max(&self) -> f32 {
+        let mut max = f32::NEG_INFINITY;
+        let mut step = 0;
+        while step < STEPS {
+            let mut i = 0;
+            while i < V {
+                max = max_nan(max, self.values[step][i]);
+                i += 1;
+            }
+            step += 1;
+        }
+        lanes_max::<LANES>(max)
+    }
+
+    /// Replaces every element by its exponential relative to `max`, which none exceeds.
+    #[inline(always)]
+    pub fn exponentials_relative_to<A: Accuracy>(&mut self, max: f32) {
+        let reference = Reference::of_max(max);
+        self.map(|z| A::exp(z, reference));
+    }
+
+    /// Replaces every element by its exponential relative to `max`, the tile's maximum, and gives
+    /// the partial of the tile, in every lane of the group.
+    #[inline(always)]
+    pub fn exponentiate<A: Accuracy>(&mut self, max: f32) -> Partial {
+        self.exponentials_relative_to::<A>(max);
+        let mut sum = Pair::ZERO;
+        let mut step = 0;
+        while step < STEPS {
+            let e = &self.values[step];
+            // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
+            let word = V / 4;
+            let mut i = 0;
+            while i < word {
+                let four = (e[i] + e[i + 2 * word]) + (e[i + word] + e[i + 3 * word]);
+                if A::PAIRS {
+                    sum = sum.plus(Pair { hi: four, lo: 0.0 });
+                } else {
+                    sum.hi += four;
+                }
+                i += 1;
+            }
+            step += 1;
+        }
+        let sum = lanes_sum::<A, LANES>(sum);
+        Partial {
+            max,
+            sum: if Partial::can_refer(max) {
+                sum
+            } else {
+                Pair::ZERO
+            },
+        }
+    }
+
+    /// Writes the results of a tile of exponentials relative to `tile_max`.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: `row` is an output's, and no other thread touches this tile's part of it.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store<Out: Element>(mut self, row: Row<Out>, tile_max: f32, outcome: Outcome) {
+        let (max, reciprocal) = match outcome {
+            Outcome::Normalise { max, reciprocal } => (max, reciprocal),
+            // SAFETY: in-bounds: the caller's.
+            Outcome::Fill(value) => return unsafe { self.fill(row, Out::narrow_any(value)) },
+        };
+        let normaliser = Normaliser::new(tile_max, max, reciprocal);
+        self.map(|e| normaliser.apply(e));
+        let left = row.cols.saturating_sub(self.first);
+        let to = row.start.at(u64::from(self.first));
+        let bytes = V * size_of::<Out::Word>();
+        if row.is_wide(V, if bytes < 16 { bytes as u64 } else { 16 }) {
+            let mut step = 0;
+            while step < STEPS {
+                let offset = step as u32 * Self::STRIDE;
+                if offset < left {
+                    // SAFETY: in-bounds: the row is whole vectors; aligned: from a multiple of their size on.
+                    unsafe { Out::store_wide(to.at(u64::from(offset)), self.values[step]) };
+                }
+                step += 1;
+            }
+        } else {
+            let mut step = 0;
+            while step < STEPS {
+                let mut i = 0;
+                while i < V {
+                    let offset = step as u32 * Self::STRIDE + i as u32;
+                    if offset < left {
+                        let word = Out::narrow(self.values[step][i]);
+                        // SAFETY: in-bounds: the row's element.
+                        unsafe { to.at(u64::from(offset)).store_streaming(word) };
+                    }
+                    i += 1;
+                }
+                step += 1;
+            }
+        }
+    }
+
+    /// Writes one word to all of a tile.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Tile::store`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fill<Out: Element>(&self, row: Row<Out>, word: Out::Word) {
+        let left = row.cols.saturating_sub(self.first);
+        let to = row.start.at(u64::from(self.first));
+        let mut offset = 0;
+        while offset < left.min(STEPS as u32 * Self::STRIDE) {
+            let mut i = 0;
+            while i < (left - offset).min(V as u32) {
+                // SAFETY: in-bounds: the row's element.
+                unsafe { to.at(u64::from(offset + i)).store_streaming(word) };
+                i += 1;
+            }
+            offset += Self::STRIDE;
+        }
+    }
+}
+
+const _: () = assert!(WARP == 32 && CHUNK.is_multiple_of(WARP * 8));
