@@ -5,7 +5,7 @@
 //! [`Reference`] is the integer K that a chunk's maximum rounds to, and what is computed is
 //! `e^x * 2^(BIAS - K)`. The polynomial's bits do not depend on K: K only moves the exponent, so
 //! results relative to different references differ by an exact power of two. `BIAS` keeps every term
-//! normal down to 2^-180 of the maximum; what is smaller is 0.
+//! normal down to 2^-154 of the maximum; what is smaller could not reach the least subnormal, and is 0.
 
 use cuda_std::ext::math::fma;
 
@@ -18,9 +18,9 @@ const LN_2_REST: f32 = f32::from_bits(0xb102_e308);
 /// 1.5 * 2^23: adding it rounds to an integer, which then stands in the low bits.
 const ROUND: f32 = 12_582_912.0;
 /// Exponent given to the maximum, so that terms far below it are still normal numbers.
-const BIAS: f32 = 60.0;
+const BIAS: f32 = 30.0;
 /// Terms below 2^-CUTOFF of the maximum are 0: they could change no bit of any result.
-const CUTOFF: f32 = 180.0;
+pub const CUTOFF: f32 = 154.0;
 
 /// Inputs of at least this magnitude are exponentiated relative to their row's maximum instead of
 /// directly. Below it `n` is exact, and `x - n * ln 2` loses nothing: the first product's bits stop

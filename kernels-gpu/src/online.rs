@@ -6,9 +6,9 @@
 //! that bringing a sum to it is exact. The sum itself is a pair: `hi`, and in `lo` what rounding
 //! took from it (Knuth's TwoSum).
 
-use cuda_std::ext::math::max_nan;
+use cuda_std::ext::math::{fma, max_nan};
 
-use crate::exp::{DIRECT_LIMIT, exponent_of, power_of_two};
+use crate::exp::{Accuracy, CUTOFF, DIRECT_LIMIT, exponent_of, power_of_two};
 use crate::options::{FullyMasked, Options};
 
 /// A sum and the rounding errors made in it: `hi + lo`.
@@ -91,13 +91,35 @@ impl Partial {
 pub enum Outcome {
     /// Every result is this one value.
     Fill(f32),
-    /// Every result is its exponential, relative to `max`, times `reciprocal`.
+    /// Every result is its exponential, relative to `max`, over the sum of the exponentials.
     Normalise {
         /// The row's maximum.
         max: f32,
-        /// One over the sum of the exponentials, the bias taken off.
-        reciprocal: f32,
+        /// One over the sum.
+        reciprocal: Reciprocal,
     },
+}
+
+/// One over a sum, to twice the precision of f32: `hi + lo`. So a single live element gives exactly 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reciprocal {
+    hi: f32,
+    /// 0, or at least 2^-34 of `hi`: the factors made from it stay normal.
+    lo: f32,
+}
+
+impl Reciprocal {
+    #[inline(always)]
+    fn of(sum: Pair) -> Self {
+        let hi = 1.0 / (sum.hi + sum.lo);
+        // One Newton step for the rest. `LAST_BIT` rounds it to a multiple of 2^-34.
+        const LAST_BIT: f32 = 1.5 / 2048.0;
+        let missing = fma(-sum.lo, hi, fma(-sum.hi, hi, 1.0));
+        Self {
+            hi,
+            lo: ((missing + LAST_BIT) - LAST_BIT) * hi,
+        }
+    }
 }
 
 impl Outcome {
@@ -120,7 +142,7 @@ impl Outcome {
         } else if whole.max < f32::INFINITY {
             Self::Normalise {
                 max: whole.max,
-                reciprocal: 1.0 / (whole.sum.hi + whole.sum.lo),
+                reciprocal: Reciprocal::of(whole.sum),
             }
         } else {
             Self::Fill(f32::NAN)
@@ -128,39 +150,48 @@ impl Outcome {
     }
 }
 
-/// Two factors that take exponentials relative to one part's maximum to results.
+/// Factors that take exponentials relative to one part's maximum to results.
 ///
-/// A result is rounded once: as long as it is not 0, multiplying by the first factor, a power of
-/// two, is exact, and the second is normal. So a result has the same bits whatever part its
-/// exponential was taken in.
+/// A result is rounded once: unless it is 0, multiplying by the first factor, a power of two, is
+/// exact, and the others are normal. So a result has the same bits whatever part its exponential was
+/// taken in.
 #[derive(Clone, Copy)]
 pub struct Normaliser {
     power: f32,
-    factor: f32,
+    factor: Reciprocal,
 }
 
 impl Normaliser {
     /// From the scale of `part_max` to results of a row with `max` and `reciprocal`.
     #[inline(always)]
-    pub fn new(part_max: f32, max: f32, reciprocal: f32) -> Self {
-        // At 2^-160 every result is 0; so is it for an empty part, whose distance is -inf or NaN.
-        let distance = (exponent_of(part_max) - exponent_of(max)).max(-160.0);
-        // `reciprocal` carries the bias, 2^-60, and up to 2^-32 for 2^31 columns, so that 34 powers
-        // of two more leave it normal.
-        let in_power = if distance >= -34.0 {
+    pub fn new(part_max: f32, max: f32, reciprocal: Reciprocal) -> Self {
+        // That far below the maximum all results are 0; an empty part's distance is -inf or NaN.
+        let distance = (exponent_of(part_max) - exponent_of(max)).max(-CUTOFF);
+        // `reciprocal` has the bias, 2^-30, up to 2^-32 for 2^31 columns, and 34 bits in `lo`: 30 more
+        // powers of two leave it normal.
+        let in_power = if distance >= -30.0 {
             0.0
         } else {
             distance.max(-126.0)
         };
+        let in_factor = power_of_two(distance - in_power);
         Self {
             power: power_of_two(in_power),
-            factor: reciprocal * power_of_two(distance - in_power),
+            factor: Reciprocal {
+                hi: reciprocal.hi * in_factor,
+                lo: reciprocal.lo * in_factor,
+            },
         }
     }
 
-    /// The result for an exponential.
+    /// The result for an exponential. A short one needs no more than the reciprocal's high part.
     #[inline(always)]
-    pub fn apply(self, e: f32) -> f32 {
-        (e * self.power) * self.factor
+    pub fn apply<A: Accuracy>(self, e: f32) -> f32 {
+        let e = e * self.power;
+        if A::PAIRS {
+            fma(e, self.factor.hi, e * self.factor.lo)
+        } else {
+            e * self.factor.hi
+        }
     }
 }

@@ -188,7 +188,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             Outcome::Fill(value) => return unsafe { self.fill(row, Out::narrow_any(value)) },
         };
         let normaliser = Normaliser::new(tile_max, max, reciprocal);
-        self.map(|e| normaliser.apply(e));
+        self.map(|e| normaliser.apply::<Out::Accuracy>(e));
         let left = row.cols.saturating_sub(self.first);
         let to = row.start.at(u64::from(self.first));
         let bytes = V * size_of::<Out::Word>();
