@@ -27,7 +27,11 @@ pub(crate) struct Grid<'a> {
 unsafe impl Sync for Grid<'_> {}
 
 impl<'a> Grid<'a> {
-    pub(super) fn new(kernel: &'a Kernel, launch: &Launch<'a>, params: &'a [*const c_void]) -> Self {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        launch: &Launch<'a>,
+        params: &'a [*const c_void],
+    ) -> Self {
         Self {
             kernel,
             params: params.as_ptr(),
@@ -186,7 +190,8 @@ impl SharedMemory {
     }
 
     fn layout(len: u32) -> Layout {
-        Layout::from_size_align(len as usize, SHARED_ALIGN).expect("shared memory is far below 2^63 bytes")
+        Layout::from_size_align(len as usize, SHARED_ALIGN)
+            .expect("shared memory is far below 2^63 bytes")
     }
 
     fn free_dynamic(&mut self) {
@@ -250,7 +255,10 @@ impl SharedMemory {
         self.check::<T>(offset, Access::Load);
         if !self.is_written::<T>(offset) {
             let bytes = size_of::<T>() as u32;
-            context::raise(FaultKind::SharedUnwritten { offset, bytes }, Location::caller());
+            context::raise(
+                FaultKind::SharedUnwritten { offset, bytes },
+                Location::caller(),
+            );
         }
         // SAFETY: in bounds and aligned, by the check; every bit pattern is a value of a `Word`.
         unsafe { self.bytes.add(offset as usize).cast::<T>().read() }

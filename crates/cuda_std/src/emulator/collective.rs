@@ -1,5 +1,6 @@
 //! What threads wait for, and what the lanes of a warp exchange when all are there.
 
+use core::fmt;
 use std::panic::Location;
 
 /// The lanes of a warp.
@@ -7,25 +8,44 @@ pub(crate) const LANES: u32 = 32;
 
 /// An operation that threads perform together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub(crate) enum Collective {
+#[non_exhaustive]
+pub enum Collective {
+    /// [`warp_shuffle_down`](crate::warp::warp_shuffle_down).
     ShuffleDown,
+    /// [`warp_shuffle_up`](crate::warp::warp_shuffle_up).
     ShuffleUp,
+    /// [`warp_shuffle_idx`](crate::warp::warp_shuffle_idx).
     ShuffleIdx,
+    /// [`warp_shuffle_xor`](crate::warp::warp_shuffle_xor), or the one of a pair.
     ShuffleXor,
+    /// [`warp_vote_all`](crate::warp::warp_vote_all).
     VoteAll,
+    /// [`warp_vote_any`](crate::warp::warp_vote_any).
     VoteAny,
+    /// [`warp_vote_ballot`](crate::warp::warp_vote_ballot).
     VoteBallot,
+    /// [`sync_warp`](crate::warp::sync_warp).
     SyncWarp,
+    /// [`redux_max_i32`](crate::ext::warp::redux_max_i32).
     ReduxMax,
+    /// [`redux_add_i32`](crate::ext::warp::redux_add_i32).
     ReduxAdd,
+    /// [`sync_threads`](crate::thread::sync_threads).
     BlockBarrier,
 }
 
 impl Collective {
-    /// As faults call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
+    fn is_shuffle(self) -> bool {
+        matches!(
+            self,
+            Self::ShuffleDown | Self::ShuffleUp | Self::ShuffleIdx | Self::ShuffleXor
+        )
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
             Self::ShuffleDown => "shuffle down",
             Self::ShuffleUp => "shuffle up",
             Self::ShuffleIdx => "shuffle idx",
@@ -37,14 +57,7 @@ impl Collective {
             Self::ReduxMax => "redux max",
             Self::ReduxAdd => "redux add",
             Self::BlockBarrier => "block barrier",
-        }
-    }
-
-    pub(crate) fn is_shuffle(self) -> bool {
-        matches!(
-            self,
-            Self::ShuffleDown | Self::ShuffleUp | Self::ShuffleIdx | Self::ShuffleXor
-        )
+        })
     }
 }
 
@@ -130,7 +143,7 @@ fn shuffle_source(collective: Collective, lane: u32, operand: u32, width: u32) -
     let operand = operand % LANES;
     let segment = LANES - width;
     let first = lane & segment;
-    let last = first | (LANES - 1 & !segment);
+    let last = first | ((LANES - 1) & !segment);
     let (source, in_segment) = match collective {
         Collective::ShuffleUp => {
             let source = lane.wrapping_sub(operand);

@@ -135,11 +135,11 @@ pub(crate) fn warp_collective(
     let thread = current();
     let location = Location::caller();
     if mask & (1 << (thread.index % LANES)) == 0 {
-        let operation = collective.name();
+        let operation = collective;
         raise(FaultKind::NotInMask { operation, mask }, location);
     }
     if !width.is_power_of_two() || width > LANES {
-        let operation = collective.name();
+        let operation = collective;
         raise(FaultKind::ShuffleWidth { operation, width }, location);
     }
     thread.suspend(Wait::Warp(Request {

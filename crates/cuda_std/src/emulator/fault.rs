@@ -9,7 +9,7 @@ use std::panic::Location;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
     /// Path as the compiler was given it.
-    pub file: String,
+    pub file: Box<str>,
     /// From 1.
     pub line: u32,
     /// From 1.
@@ -73,8 +73,8 @@ pub struct NearestBuffer {
     pub index: usize,
     /// Its extent.
     pub bytes: u64,
-    /// The access's address less the buffer's, in bytes.
-    pub offset: i128,
+    /// The access's address less the buffer's, in bytes, modulo 2^64.
+    pub offset: i64,
 }
 
 /// The thread that a collective waits for in vain.
@@ -87,7 +87,7 @@ pub enum Missing {
     /// It waits somewhere else.
     Waits {
         /// For what.
-        operation: &'static str,
+        operation: Collective,
         /// The lanes that operation names, if it is a warp's.
         mask: Option<u32>,
         /// Where.
@@ -158,7 +158,7 @@ pub enum FaultKind {
     /// A collective that some thread it names does not reach.
     Divergence {
         /// The collective.
-        operation: &'static str,
+        operation: Collective,
         /// The lanes it names, if it is a warp's.
         mask: Option<u32>,
         /// Index in its block of a thread that does not come.
@@ -169,14 +169,14 @@ pub enum FaultKind {
     /// A collective whose own lane is not in its mask.
     NotInMask {
         /// The collective.
-        operation: &'static str,
+        operation: Collective,
         /// The lanes it names.
         mask: u32,
     },
     /// A shuffle from a lane that is not in the mask.
     ShuffleSource {
         /// The shuffle.
-        operation: &'static str,
+        operation: Collective,
         /// The lanes it names.
         mask: u32,
         /// The lane it reads.
@@ -185,7 +185,7 @@ pub enum FaultKind {
     /// A shuffle whose width is not a power of two from 1 to 32.
     ShuffleWidth {
         /// The shuffle.
-        operation: &'static str,
+        operation: Collective,
         /// What was given.
         width: u32,
     },
@@ -201,22 +201,6 @@ impl Fault {
             thread: 0,
             kind: FaultKind::InvalidLaunch(problem),
             location: None,
-        }
-    }
-}
-
-impl FaultKind {
-    pub(super) fn divergence(
-        collective: Collective,
-        mask: Option<u32>,
-        missing_thread: u32,
-        missing: Missing,
-    ) -> Self {
-        FaultKind::Divergence {
-            operation: collective.name(),
-            mask,
-            missing_thread,
-            missing,
         }
     }
 }
@@ -251,24 +235,36 @@ impl fmt::Display for FaultKind {
                 bytes,
                 nearest,
             } => {
-                write!(f, "{access} of {bytes} bytes at {address:#x}, outside every buffer")?;
+                write!(
+                    f,
+                    "{access} of {bytes} bytes at {address:#x}, outside every buffer"
+                )?;
                 match nearest {
                     None => f.write_str("; the launch has none"),
                     Some(NearestBuffer {
                         index,
                         bytes,
                         offset,
-                    }) => write!(f, "; nearest is buffer {index} of {bytes} bytes, at offset {offset}"),
+                    }) => write!(
+                        f,
+                        "; nearest is buffer {index} of {bytes} bytes, at offset {offset}"
+                    ),
                 }
             }
             FaultKind::ReadOnly { address, bytes } => {
-                write!(f, "store of {bytes} bytes at {address:#x}, in a read-only buffer")
+                write!(
+                    f,
+                    "store of {bytes} bytes at {address:#x}, in a read-only buffer"
+                )
             }
             FaultKind::Misaligned {
                 access,
                 address,
                 bytes,
-            } => write!(f, "{access} of {bytes} bytes at {address:#x}, not a multiple of its size"),
+            } => write!(
+                f,
+                "{access} of {bytes} bytes at {address:#x}, not a multiple of its size"
+            ),
             FaultKind::SharedOutOfBounds {
                 access,
                 offset,
@@ -296,7 +292,7 @@ impl fmt::Display for FaultKind {
                 missing_thread,
                 missing,
             } => {
-                write!(f, "{}", Waiting(operation, *mask))?;
+                write!(f, "{}", Waiting(*operation, *mask))?;
                 write!(f, " waits for thread {missing_thread}, which ")?;
                 match missing {
                     Missing::Absent => f.write_str("does not exist"),
@@ -305,19 +301,28 @@ impl fmt::Display for FaultKind {
                         operation,
                         mask,
                         location,
-                    } => write!(f, "waits at {}, {location}", Waiting(operation, *mask)),
+                    } => write!(f, "waits at {}, {location}", Waiting(*operation, *mask)),
                 }
             }
             FaultKind::NotInMask { operation, mask } => {
-                write!(f, "{operation} with mask {mask:#010x}, in which its own lane is not")
+                write!(
+                    f,
+                    "{operation} with mask {mask:#010x}, in which its own lane is not"
+                )
             }
             FaultKind::ShuffleSource {
                 operation,
                 mask,
                 lane,
-            } => write!(f, "{operation} from lane {lane}, which mask {mask:#010x} does not name"),
+            } => write!(
+                f,
+                "{operation} from lane {lane}, which mask {mask:#010x} does not name"
+            ),
             FaultKind::ShuffleWidth { operation, width } => {
-                write!(f, "{operation} of width {width}; it must be 1, 2, 4, 8, 16 or 32")
+                write!(
+                    f,
+                    "{operation} of width {width}; it must be 1, 2, 4, 8, 16 or 32"
+                )
             }
             FaultKind::Panic(message) => write!(f, "panicked: {message}"),
         }
@@ -325,11 +330,11 @@ impl fmt::Display for FaultKind {
 }
 
 /// An operation and the lanes it names.
-struct Waiting<'a>(&'a str, Option<u32>);
+struct Waiting(Collective, Option<u32>);
 
-impl fmt::Display for Waiting<'_> {
+impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(self.0)?;
+        self.0.fmt(f)?;
         match self.1 {
             Some(mask) => write!(f, " with mask {mask:#010x}"),
             None => Ok(()),

@@ -37,7 +37,12 @@ pub(super) fn reset() {
 #[track_caller]
 pub(crate) unsafe fn load<T: Word>(address: u64) -> T {
     if !LAST_LOADED.get().holds::<T>(address) {
-        LAST_LOADED.set(find(address, size_of::<T>() as u32, Access::Load, Location::caller()));
+        LAST_LOADED.set(find(
+            address,
+            size_of::<T>() as u32,
+            Access::Load,
+            Location::caller(),
+        ));
     }
     // SAFETY: in a live buffer and aligned, by the check; every bit pattern is a value of a `Word`.
     unsafe { (address as *const T).read() }
@@ -52,7 +57,12 @@ pub(crate) unsafe fn load<T: Word>(address: u64) -> T {
 #[track_caller]
 pub(crate) unsafe fn store<T: Word>(address: u64, value: T) {
     if !LAST_STORED.get().holds::<T>(address) {
-        LAST_STORED.set(find(address, size_of::<T>() as u32, Access::Store, Location::caller()));
+        LAST_STORED.set(find(
+            address,
+            size_of::<T>() as u32,
+            Access::Store,
+            Location::caller(),
+        ));
     }
     // SAFETY: in a live, writable buffer and aligned, by the check.
     unsafe { (address as *mut T).write(value) }
@@ -107,20 +117,18 @@ fn find(address: u64, bytes: u32, access: Access, location: &Location<'_>) -> Ex
     context::raise(kind, location)
 }
 
+/// The buffer whose extent is the fewest bytes away from `address`.
 fn nearest(grid: &Grid, address: u64) -> Option<NearestBuffer> {
-    let distance = |offset: i128, bytes: u64| {
-        if offset < 0 {
-            offset.unsigned_abs()
-        } else {
-            offset.unsigned_abs().saturating_sub(bytes as u128)
-        }
+    let distance = |buffer: &NearestBuffer| match buffer.offset {
+        before @ ..0 => before.unsigned_abs(),
+        offset => offset.unsigned_abs().saturating_sub(buffer.bytes),
     };
     let buffers = grid.buffers.iter().enumerate();
     buffers
         .map(|(index, buffer)| NearestBuffer {
             index,
             bytes: buffer.bytes,
-            offset: address as i128 - buffer.address as i128,
+            offset: address.wrapping_sub(buffer.address) as i64,
         })
-        .min_by_key(|nearest| distance(nearest.offset, nearest.bytes))
+        .min_by_key(distance)
 }

@@ -27,6 +27,7 @@ mod scheduler;
 mod stack;
 mod worker;
 
+pub use collective::Collective;
 pub use fault::{Access, Fault, FaultKind, Missing, NearestBuffer, SourceLocation};
 
 use core::alloc::Layout;
@@ -110,9 +111,19 @@ pub unsafe fn launch(
         kernel.name
     );
     validate(kernel, launch, params.len())?;
-    let workers = worker::count_from_environment().map_err(|message| Fault::launch(kernel, message))?;
+    let workers =
+        worker::count_from_environment().map_err(|message| Fault::launch(kernel, message))?;
     panics::install_hook();
     worker::run(&block::Grid::new(kernel, launch, params), workers)
+}
+
+/// The most workers that a launch would use now.
+///
+/// # Errors
+///
+/// Where `WARP_SOFTMAX_EMULATOR_THREADS` holds anything but a whole number from 1.
+pub fn workers() -> Result<usize, String> {
+    worker::count_from_environment()
 }
 
 fn validate(kernel: &Kernel, launch: &Launch, params: usize) -> Result<(), Fault> {
@@ -128,7 +139,10 @@ fn validate(kernel: &Kernel, launch: &Launch, params: usize) -> Result<(), Fault
         ..
     } = *launch;
     let problem = if params != kernel.param_bytes.len() {
-        format!("{params} parameters given; it takes {}", kernel.param_bytes.len())
+        format!(
+            "{params} parameters given; it takes {}",
+            kernel.param_bytes.len()
+        )
     } else if block == 0 || block > most_threads {
         format!("{block} threads a block; it takes 1 to {most_threads}")
     } else if grid == 0 || grid > i32::MAX as u32 {

@@ -13,7 +13,11 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 type Coroutines<'a> = &'a mut [Coroutine<(), (), (), SlabStack>];
 
 /// Runs `threads`, which are those of `blocks` in order, to the end.
-pub(super) fn run(blocks: &[Block], threads: &[Thread], coroutines: Coroutines) -> Result<(), Fault> {
+pub(super) fn run(
+    blocks: &[Block],
+    threads: &[Thread],
+    coroutines: Coroutines,
+) -> Result<(), Fault> {
     // A panic of a kernel thread comes out of the call that resumed it.
     let outcome = catch_unwind(AssertUnwindSafe(|| turns(blocks, threads, coroutines)));
     let result = outcome.unwrap_or_else(|payload| Err(unwound(payload)));
@@ -46,7 +50,10 @@ fn turns(blocks: &[Block], threads: &[Thread], coroutines: Coroutines) -> Result
                 first += warp.existing.count_ones() as usize;
             }
         }
-        if blocks.iter().all(|block| block.exited.get() == block.threads()) {
+        if blocks
+            .iter()
+            .all(|block| block.exited.get() == block.threads())
+        {
             return Ok(());
         }
         if !progress {
@@ -102,7 +109,7 @@ fn meet(warp: &Warp, threads: &[Thread], request: Request) -> Result<(), Fault> 
     })
     .map_err(|SourceOutsideMask { lane, source }| {
         let kind = FaultKind::ShuffleSource {
-            operation: request.collective.name(),
+            operation: request.collective,
             mask: request.mask,
             lane: source,
         };
@@ -123,11 +130,16 @@ fn arrive(
         None => block.first_at_barrier.set(Some((thread.index(), location))),
         Some((first, place)) if !same_place(place, location) => {
             let missing = Missing::Waits {
-                operation: Collective::BlockBarrier.name(),
+                operation: Collective::BlockBarrier,
                 mask: None,
                 location: place.into(),
             };
-            let kind = FaultKind::divergence(Collective::BlockBarrier, None, first, missing);
+            let kind = FaultKind::Divergence {
+                operation: Collective::BlockBarrier,
+                mask: None,
+                missing_thread: first,
+                missing,
+            };
             return Err(thread.fault(kind, location));
         }
         Some(_) => {}
@@ -156,8 +168,12 @@ fn stuck(blocks: &[Block], threads: &[Thread]) -> Fault {
                         .filter_map(|other| Some((other, missing(threads, other, &request)?)))
                         .next()
                     {
-                        let mask = Some(request.mask);
-                        let kind = FaultKind::divergence(request.collective, mask, other, missing);
+                        let kind = FaultKind::Divergence {
+                            operation: request.collective,
+                            mask: Some(request.mask),
+                            missing_thread: other,
+                            missing,
+                        };
                         return thread.fault(kind, request.location);
                     }
                 }
@@ -166,9 +182,12 @@ fn stuck(blocks: &[Block], threads: &[Thread]) -> Fault {
                         .iter()
                         .find(|other| matches!(other.wait.get(), Wait::Exited));
                     if let Some(other) = exited {
-                        let collective = Collective::BlockBarrier;
-                        let kind =
-                            FaultKind::divergence(collective, None, other.index(), Missing::Exited);
+                        let kind = FaultKind::Divergence {
+                            operation: Collective::BlockBarrier,
+                            mask: None,
+                            missing_thread: other.index(),
+                            missing: Missing::Exited,
+                        };
                         return thread.fault(kind, location);
                     }
                 }
@@ -192,7 +211,7 @@ fn missing(threads: &[Thread], other: u32, request: &Request) -> Option<Missing>
         Wait::Block(location) => (Collective::BlockBarrier, None, location),
     };
     Some(Missing::Waits {
-        operation: collective.name(),
+        operation: collective,
         mask,
         location: location.into(),
     })

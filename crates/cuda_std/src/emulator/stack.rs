@@ -74,7 +74,8 @@ impl Slab {
     }
 
     fn layout(stacks: usize) -> Layout {
-        Layout::from_size_align(stacks * STRIDE_BYTES, SLAB_ALIGN).expect("slabs are far below 2^63 bytes")
+        Layout::from_size_align(stacks * STRIDE_BYTES, SLAB_ALIGN)
+            .expect("slabs are far below 2^63 bytes")
     }
 
     fn free(&mut self) {

@@ -25,7 +25,9 @@ const SPAWN_AFTER: Duration = Duration::from_micros(50);
 pub(super) fn count_from_environment() -> Result<usize, String> {
     static CORES: OnceLock<usize> = OnceLock::new();
     let Some(given) = env::var_os(WORKERS_VARIABLE) else {
-        return Ok(*CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZeroUsize::get)));
+        return Ok(
+            *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
+        );
     };
     match given.to_str().and_then(|count| count.parse().ok()) {
         Some(count) if count > 0 => Ok(count),
