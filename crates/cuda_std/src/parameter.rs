@@ -8,7 +8,6 @@
 )]
 pub trait KernelParameter {}
 
-#[diagnostic::do_not_recommend]
 impl<T: Copy> KernelParameter for T {}
 
 /// Compiles only if `T` may be a kernel parameter; `#[kernel]` calls it for each.

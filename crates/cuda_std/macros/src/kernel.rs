@@ -1,7 +1,7 @@
 //! What `#[kernel]` accepts and what it makes of it.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, LitInt, ReturnType, Token, Type};
@@ -21,30 +21,28 @@ impl Parse for LaunchBounds {
         let mut bounds = Self::default();
         while !input.is_empty() {
             let option: Ident = input.parse()?;
+            let (field, most) = match option.to_string().as_str() {
+                "max_threads" => (&mut bounds.max_threads, MAX_BLOCK_THREADS),
+                "min_blocks" => (&mut bounds.min_blocks, u32::MAX),
+                other => {
+                    return Err(syn::Error::new(
+                        option.span(),
+                        format!(
+                            "unknown option `{other}`; there are `max_threads` and `min_blocks`"
+                        ),
+                    ));
+                }
+            };
+            if *field > 0 {
+                let problem = format!("`{option}` is given twice");
+                return Err(syn::Error::new(option.span(), problem));
+            }
             input.parse::<Token![=]>()?;
             let literal: LitInt = input.parse()?;
-            let value: u32 = literal.base10_parse()?;
-            if option == "max_threads" {
-                if !(1..=MAX_BLOCK_THREADS).contains(&value) {
-                    return Err(syn::Error::new(
-                        literal.span(),
-                        format!("max_threads is {value}; it must be 1 to {MAX_BLOCK_THREADS}"),
-                    ));
-                }
-                bounds.max_threads = value;
-            } else if option == "min_blocks" {
-                if value == 0 {
-                    return Err(syn::Error::new(
-                        literal.span(),
-                        "min_blocks is 0; it must be at least 1",
-                    ));
-                }
-                bounds.min_blocks = value;
-            } else {
-                return Err(syn::Error::new(
-                    option.span(),
-                    format!("unknown option `{option}`; there are `max_threads` and `min_blocks`"),
-                ));
+            *field = literal.base10_parse()?;
+            if !(1..=most).contains(field) {
+                let problem = format!("`{option}` is {literal}; it must be 1 to {most}");
+                return Err(syn::Error::new(literal.span(), problem));
             }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
@@ -169,6 +167,7 @@ fn host_kernel(bounds: &LaunchBounds, function: &ItemFn, types: &[&Type]) -> Tok
     let vis = &function.vis;
     let name = &function.sig.ident;
     let name_text = name.to_string();
+    let description = format_ident!("__KERNEL_{name}");
     let LaunchBounds {
         max_threads,
         min_blocks,
@@ -178,12 +177,11 @@ fn host_kernel(bounds: &LaunchBounds, function: &ItemFn, types: &[&Type]) -> Tok
         #[cfg(not(target_arch = "nvptx64"))]
         #function
 
+        // Beside the function and not in the module, so that the parameters' types mean the same.
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc(hidden)]
-        #vis mod #name {
-            #[allow(unused_imports)]
-            use super::*;
-
+        #[allow(non_upper_case_globals)]
+        const #description: ::cuda_std::emulator::Kernel = {
             /// # Safety
             ///
             /// `parameters` points at one pointer a parameter, each to a live value of its type; the rest
@@ -191,16 +189,21 @@ fn host_kernel(bounds: &LaunchBounds, function: &ItemFn, types: &[&Type]) -> Tok
             unsafe fn call(parameters: *const *const ::core::ffi::c_void) {
                 // SAFETY: one pointer a parameter, each to a live value of its type, by this function's
                 // contract, which also hands on the kernel's own.
-                unsafe { super::#name(#((*parameters.add(#index)).cast::<#types>().read()),*) }
+                unsafe { #name(#((*parameters.add(#index)).cast::<#types>().read()),*) }
             }
-
-            pub const KERNEL: ::cuda_std::emulator::Kernel = ::cuda_std::emulator::Kernel {
+            ::cuda_std::emulator::Kernel {
                 name: #name_text,
                 max_threads: #max_threads,
                 min_blocks: #min_blocks,
                 param_bytes: &[#(::core::mem::size_of::<#types>()),*],
                 call,
-            };
+            }
+        };
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[doc(hidden)]
+        #vis mod #name {
+            pub const KERNEL: ::cuda_std::emulator::Kernel = super::#description;
         }
     }
 }

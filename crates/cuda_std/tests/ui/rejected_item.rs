@@ -1,0 +1,6 @@
+use cuda_std::kernel;
+
+#[kernel]
+pub struct NotAFunction;
+
+fn main() {}
