@@ -1,3 +1,58 @@
-//! To be written.
+//! Tasks of the workspace, called as `cargo xtask TASK`.
 
-fn main() {}
+mod ci;
+mod command;
+mod ptx;
+mod ptxas;
+mod readme;
+mod setup;
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  setup [--from TARBALL]  get what compiling and checking kernels needs: the library sources of the
+                          pinned rustc (or unpack them from TARBALL), and ptxas
+  ptx [--check]           compile the kernels and refresh the committed PTX, or compare with it
+  ptxas                   assemble the committed PTX and print what each kernel uses
+  ci                      everything that must hold before a change goes in";
+
+/// What went wrong, for a person to read.
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments[..] {
+        ["setup"] => setup::run(None),
+        ["setup", "--from", tarball] => setup::run(Some(Path::new(tarball))),
+        ["ptx"] => ptx::refresh(),
+        ["ptx", "--check"] => ptx::check(),
+        ["ptxas"] => ptxas::run(),
+        ["ci"] => ci::run(),
+        ["help" | "--help" | "-h"] | [] => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(format!("`{}` is not a task\n\n{USAGE}", arguments.join(" ")).into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top folder of the workspace.
+fn workspace() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask
+        .parent()
+        .expect("xtask lies in the workspace")
+        .to_owned()
+}

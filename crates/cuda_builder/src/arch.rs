@@ -19,6 +19,9 @@ pub enum NvptxArch {
 }
 
 impl NvptxArch {
+    /// All of them, earliest first.
+    pub const ALL: [Self; 2] = [Self::Compute80, Self::Compute90];
+
     /// rustc's name for it, `sm_80`.
     pub const fn target_cpu(self) -> &'static str {
         match self {

@@ -42,13 +42,21 @@ pub fn compile(
     })?;
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() {
-        Ok(printed)
+        Ok(without_expected_warning(&printed))
     } else {
         Err(BuildError::Compile {
             crate_dir: crate_dir.to_owned(),
             output: printed,
         })
     }
+}
+
+/// The PTX version is asked for on purpose, and there is no way to allow this one warning.
+fn without_expected_warning(printed: &str) -> String {
+    const EXPECTED: &str = "warning: unstable feature specified for `-Ctarget-feature`: `ptx";
+    let messages = printed.split("\n\n").map(str::trim);
+    let messages = messages.filter(|text| !text.is_empty() && !text.starts_with(EXPECTED));
+    messages.collect::<Vec<_>>().join("\n\n")
 }
 
 /// Keeps what an outer cargo and the user's configuration say about compilers from the nested cargo.
@@ -119,6 +127,16 @@ fn concat(prefix: &str, path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_expected_warning_is_dropped() {
+        let expected = "warning: unstable feature specified for `-Ctarget-feature`: `ptx81`\n  |\n  \
+                        = note: this feature is not stably supported\n\n";
+        assert_eq!(without_expected_warning(expected), "");
+        let other = "warning: unused variable: `x`\n --> src/lib.rs:1:1\n\n";
+        let printed = format!("{expected}{other}{expected}");
+        assert_eq!(without_expected_warning(&printed), other.trim());
+    }
 
     #[test]
     fn dep_info_may_hold_spaces_in_names() {

@@ -86,7 +86,11 @@ impl<'a> Module<'a> {
         while let Some(line) = lines.next() {
             let entry = entry_name(line);
             let Some(name) = entry.or_else(|| function_name(line)) else {
-                module.declarations.push(line);
+                // Each kernel declares the dynamic shared memory.
+                let again = line.starts_with(".extern ") && module.declarations.contains(&line);
+                if !again {
+                    module.declarations.push(line);
+                }
                 continue;
             };
             // To the closing brace of the body, or to the semicolon where there is no body.
@@ -243,6 +247,8 @@ mod tests {
 
 
 // launch scale 256 4
+.extern .shared .align 128 .b8 dynamic[];
+// launch plain 0 0
 .extern .shared .align 128 .b8 dynamic[];
 
 .func  (.param .b32 func_retval0) _RNvCs4uFa2CaykzS_7kernels6lookup

@@ -1,0 +1,70 @@
+//! Embeds the kernels' PTX: the committed text if it was made from these very sources, else a fresh build.
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use cuda_builder::{CudaBuilder, NvptxArch, ptx};
+
+/// `committed` (the default) or `build`: compile the kernels even if the committed PTX is theirs.
+const CHOICE: &str = "WARP_SOFTMAX_PTX";
+
+fn main() -> ExitCode {
+    match embed() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes `ptx.rs`, which declares what [`ptx::rust_source`] says for each architecture.
+fn embed() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-env-changed={CHOICE}");
+    let always_build = match env::var(CHOICE).as_deref() {
+        Err(env::VarError::NotPresent) | Ok("committed") => false,
+        Ok("build") => true,
+        other => {
+            return Err(format!("{CHOICE} is {other:?}; it may be `committed` or `build`").into());
+        }
+    };
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let kernels = here.with_file_name("kernels-gpu");
+    let mut source = String::new();
+    for arch in NvptxArch::ALL {
+        let builder = CudaBuilder::new(&kernels).arch(arch);
+        for path in builder.watched_paths()? {
+            println!("cargo::rerun-if-changed={}", path.display());
+        }
+        let file = format!("softmax.{arch}.ptx");
+        let committed = here.join("ptx").join(&file);
+        println!("cargo::rerun-if-changed={}", committed.display());
+        let text = if always_build {
+            builder.build()?.text
+        } else {
+            committed_or_built(&committed, builder)?
+        };
+        fs::write(out_dir.join(&file), &text)?;
+        source += &ptx::rust_source(arch, &file, &text)?;
+    }
+    fs::write(out_dir.join("ptx.rs"), source)?;
+    Ok(())
+}
+
+fn committed_or_built(committed: &Path, builder: CudaBuilder) -> Result<String, Box<dyn Error>> {
+    let source_hash = builder.source_hash()?;
+    let reason = match fs::read_to_string(committed) {
+        Ok(text) if ptx::recorded_hash(&text) == Some(&source_hash) => return Ok(text),
+        Ok(_) => "was made from other sources than the kernels here".to_owned(),
+        Err(error) => format!("could not be read ({error})"),
+    };
+    let built = builder.build().map_err(|error| {
+        let committed = committed.display();
+        format!("{committed} {reason}, and building it anew failed: {error}")
+    })?;
+    Ok(built.text)
+}
