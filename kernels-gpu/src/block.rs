@@ -66,9 +66,9 @@ pub unsafe fn softmax<In, Out, const STEPS: usize, const V: usize>(
         shift = whole.max;
         sync_threads();
     };
-    let outcome = Outcome::of(whole, cols, options);
+    let outcome = Outcome::of(whole, cols, options).for_part(max, whole.max);
     // SAFETY: in-bounds: the row is this block's alone, and the tiles' lanes write different elements.
-    unsafe { tile.store(output, max, outcome) };
+    unsafe { tile.store(output, outcome) };
 }
 
 /// Shared memory of a block of `warps` warps.

@@ -5,7 +5,8 @@
 //! [`Reference`] is the integer K that a chunk's maximum rounds to, and what is computed is
 //! `e^x * 2^(BIAS - K)`. The polynomial's bits do not depend on K: K only moves the exponent, so
 //! results relative to different references differ by an exact power of two. `BIAS` keeps every term
-//! normal down to 2^-154 of the maximum; what is smaller could not reach the least subnormal, and is 0.
+//! normal down to 2^-154 of the maximum; what is smaller, or nothing at all, counts as that, which
+//! is too little to change any sum, and in any result rounds to 0.
 
 use cuda_std::ext::math::fma;
 
@@ -19,7 +20,7 @@ const LN_2_REST: f32 = f32::from_bits(0xb102_e308);
 const ROUND: f32 = 12_582_912.0;
 /// Exponent given to the maximum, so that terms far below it are still normal numbers.
 const BIAS: f32 = 30.0;
-/// Terms below 2^-CUTOFF of the maximum are 0: they could change no bit of any result.
+/// Terms below 2^-CUTOFF of the maximum are raised to that: results of 2^-152 of the maximum are 0 already.
 pub const CUTOFF: f32 = 154.0;
 
 /// Inputs of at least this magnitude are exponentiated relative to their row's maximum instead of
@@ -48,7 +49,7 @@ pub fn power_of_two(d: f32) -> f32 {
 pub struct Reference {
     /// ROUND + BIAS - K.
     offset: f32,
-    /// Inputs below this are 0.
+    /// Inputs below this count as this.
     cutoff: f32,
 }
 
@@ -72,12 +73,18 @@ impl Reference {
         (shifted, shifted - self.offset)
     }
 
-    /// `p * 2^(n + BIAS - K)`, or 0 where `x` is below the cutoff.
+    /// `x`, or the cutoff where `x` is below it: an exponential of 2^-CUTOFF instead of a smaller one, or of
+    /// none for -inf. Sums have the maximum's term, which leaves no bit for 2^31 of these.
     #[inline(always)]
-    fn finish(self, x: f32, p: f32, shifted: f32) -> f32 {
-        let e = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
-        if x < self.cutoff { 0.0 } else { e }
+    fn clamp(self, x: f32) -> f32 {
+        x.max(self.cutoff)
     }
+}
+
+/// `p * 2^(shifted - ROUND)`.
+#[inline(always)]
+fn scale(p: f32, shifted: f32) -> f32 {
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// How exact a kernel's exponentials and sums have to be; the type of the output decides.
@@ -100,6 +107,7 @@ impl Accuracy for Full {
 
     #[inline(always)]
     fn exp(x: f32, reference: Reference) -> f32 {
+        let x = reference.clamp(x);
         let (shifted, n) = reference.split(x);
         let r = fma(n, -LN_2_REST, fma(n, -LN_2, x));
         // Minimax on |r| <= 0.3466 with the first two coefficients fixed at 1.
@@ -109,7 +117,7 @@ impl Accuracy for Full {
         p = fma(p, r, 0.499_999_93);
         p = fma(p, r, 1.0);
         p = fma(p, r, 1.0);
-        reference.finish(x, p, shifted)
+        scale(p, shifted)
     }
 }
 
@@ -118,6 +126,7 @@ impl Accuracy for Short {
 
     #[inline(always)]
     fn exp(x: f32, reference: Reference) -> f32 {
+        let x = reference.clamp(x);
         let (shifted, n) = reference.split(x);
         let r = fma(x, LOG2_E_REST, fma(x, LOG2_E, -n));
         // Minimax of 2^r on |r| <= 0.5, relative error 2.6e-6.
@@ -125,6 +134,6 @@ impl Accuracy for Short {
         p = fma(p, r, 0.240_247_45);
         p = fma(p, r, 0.693_121_8);
         p = fma(p, r, 0.999_999_26);
-        reference.finish(x, p, shifted)
+        scale(p, shifted)
     }
 }

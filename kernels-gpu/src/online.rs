@@ -4,11 +4,11 @@
 //! of them merge by bringing both sums to the larger maximum's scale (Milakov and Gimelshein,
 //! "Online normalizer calculation for softmax", 2018). Here a scale is an integer power of two, so
 //! that bringing a sum to it is exact. The sum itself is a pair: `hi`, and in `lo` what rounding
-//! took from it (Knuth's TwoSum).
+//! took from it.
 
 use cuda_std::ext::math::{fma, max_nan};
 
-use crate::exp::{Accuracy, CUTOFF, DIRECT_LIMIT, exponent_of, power_of_two};
+use crate::exp::{Accuracy, CUTOFF, DIRECT_LIMIT, Full, exponent_of, power_of_two};
 use crate::options::{FullyMasked, Options};
 
 /// A sum and the rounding errors made in it: `hi + lo`.
@@ -24,15 +24,46 @@ impl Pair {
     /// The empty sum.
     pub const ZERO: Self = Self { hi: 0.0, lo: 0.0 };
 
+    /// `a + b`, and what rounding took from it (Knuth's TwoSum).
+    #[inline(always)]
+    fn two_sum(a: f32, b: f32) -> Self {
+        let hi = a + b;
+        let of_b = hi - a;
+        Self {
+            hi,
+            lo: (a - (hi - of_b)) + (b - of_b),
+        }
+    }
+
     /// The sum of two pairs. The same bits either way round; adding [`Pair::ZERO`] changes none.
     #[inline(always)]
-    pub fn plus(self, other: Self) -> Self {
-        let hi = self.hi + other.hi;
-        let of_other = hi - self.hi;
-        let error = (self.hi - (hi - of_other)) + (other.hi - of_other);
+    pub fn plus<A: Accuracy>(self, other: Self) -> Self {
+        if !A::PAIRS {
+            return Self {
+                hi: self.hi + other.hi,
+                lo: 0.0,
+            };
+        }
+        let Self { hi, lo: error } = Self::two_sum(self.hi, other.hi);
         Self {
             hi,
             lo: (self.lo + other.lo) + error,
+        }
+    }
+
+    /// The sum of a pair and one f32.
+    #[inline(always)]
+    pub fn plus_f32<A: Accuracy>(self, other: f32) -> Self {
+        if !A::PAIRS {
+            return Self {
+                hi: self.hi + other,
+                lo: 0.0,
+            };
+        }
+        let Self { hi, lo: error } = Self::two_sum(self.hi, other);
+        Self {
+            hi,
+            lo: self.lo + error,
         }
     }
 
@@ -75,7 +106,9 @@ impl Partial {
         let max = max_nan(self.max, other.max);
         Self {
             max,
-            sum: self.sum_relative_to(max).plus(other.sum_relative_to(max)),
+            sum: self
+                .sum_relative_to(max)
+                .plus::<Full>(other.sum_relative_to(max)),
         }
     }
 
@@ -91,13 +124,8 @@ impl Partial {
 pub enum Outcome {
     /// Every result is this one value.
     Fill(f32),
-    /// Every result is its exponential, relative to `max`, over the sum of the exponentials.
-    Normalise {
-        /// The row's maximum.
-        max: f32,
-        /// One over the sum.
-        reciprocal: Reciprocal,
-    },
+    /// Every result is its exponential over the sum of the exponentials.
+    Normalise(Normaliser),
 }
 
 /// One over a sum, to twice the precision of f32: `hi + lo`. So a single live element gives exactly 1.
@@ -130,7 +158,8 @@ impl Outcome {
         row_max.abs() >= DIRECT_LIMIT && row_max.abs() < f32::INFINITY
     }
 
-    /// The outcome of a row of `cols` elements that `whole` is the partial of.
+    /// The outcome of a row of `cols` elements that `whole` is the partial of, for exponentials
+    /// relative to the row's maximum.
     #[inline(always)]
     pub fn of(whole: Partial, cols: u32, options: &Options) -> Self {
         if whole.max == f32::NEG_INFINITY {
@@ -140,12 +169,21 @@ impl Outcome {
                 FullyMasked::Nan => f32::NAN,
             })
         } else if whole.max < f32::INFINITY {
-            Self::Normalise {
-                max: whole.max,
-                reciprocal: Reciprocal::of(whole.sum),
-            }
+            Self::Normalise(Normaliser {
+                power: 1.0,
+                factor: Reciprocal::of(whole.sum),
+            })
         } else {
             Self::Fill(f32::NAN)
+        }
+    }
+
+    /// The same, for exponentials relative to a part's maximum.
+    #[inline(always)]
+    pub fn for_part(self, part_max: f32, whole_max: f32) -> Self {
+        match self {
+            Self::Normalise(whole) => Self::Normalise(whole.for_part(part_max, whole_max)),
+            Self::Fill(value) => Self::Fill(value),
         }
     }
 }
@@ -155,19 +193,19 @@ impl Outcome {
 /// A result is rounded once: unless it is 0, multiplying by the first factor, a power of two, is
 /// exact, and the others are normal. So a result has the same bits whatever part its exponential was
 /// taken in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normaliser {
     power: f32,
     factor: Reciprocal,
 }
 
 impl Normaliser {
-    /// From the scale of `part_max` to results of a row with `max` and `reciprocal`.
+    /// From factors for the whole row's scale to those for a part's.
     #[inline(always)]
-    pub fn new(part_max: f32, max: f32, reciprocal: Reciprocal) -> Self {
+    fn for_part(self, part_max: f32, whole_max: f32) -> Self {
         // That far below the maximum all results are 0; an empty part's distance is -inf or NaN.
-        let distance = (exponent_of(part_max) - exponent_of(max)).max(-CUTOFF);
-        // `reciprocal` has the bias, 2^-30, up to 2^-32 for 2^31 columns, and 34 bits in `lo`: 30 more
+        let distance = (exponent_of(part_max) - exponent_of(whole_max)).max(-CUTOFF);
+        // The reciprocal has the bias, 2^-30, up to 2^-32 for 2^31 columns, and 34 bits in `lo`: 30 more
         // powers of two leave it normal.
         let in_power = if distance >= -30.0 {
             0.0
@@ -178,16 +216,28 @@ impl Normaliser {
         Self {
             power: power_of_two(in_power),
             factor: Reciprocal {
-                hi: reciprocal.hi * in_factor,
-                lo: reciprocal.lo * in_factor,
+                hi: self.factor.hi * in_factor,
+                lo: self.factor.lo * in_factor,
             },
         }
+    }
+
+    /// Whether exponentials have to go through [`Normaliser::rescale`] first: not so for parts whose
+    /// maximum is near the row's.
+    #[inline(always)]
+    pub fn rescales(self) -> bool {
+        self.power != 1.0
+    }
+
+    /// An exponential brought nearer to the row's scale.
+    #[inline(always)]
+    pub fn rescale(self, e: f32) -> f32 {
+        e * self.power
     }
 
     /// The result for an exponential. A short one needs no more than the reciprocal's high part.
     #[inline(always)]
     pub fn apply<A: Accuracy>(self, e: f32) -> f32 {
-        let e = e * self.power;
         if A::PAIRS {
             fma(e, self.factor.hi, e * self.factor.lo)
         } else {

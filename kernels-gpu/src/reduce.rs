@@ -12,7 +12,7 @@ use cuda_std::ext::warp::{redux_max_i32, shuffle_xor_pair};
 use cuda_std::ext::{Shared, U32x4};
 use cuda_std::warp::{lane_id, warp_shuffle_xor};
 
-use crate::exp::Accuracy;
+use crate::exp::{Accuracy, Full};
 use crate::online::{Pair, Partial};
 
 /// Lanes of a warp.
@@ -56,7 +56,7 @@ pub fn lanes_sum<A: Accuracy, const LANES: u32>(mut pair: Pair) -> Pair {
         unsafe {
             if A::PAIRS {
                 let (hi, lo) = shuffle_xor_pair(ALL_LANES, (pair.hi, pair.lo), lane_mask);
-                pair = pair.plus(Pair { hi, lo });
+                pair = pair.plus::<A>(Pair { hi, lo });
             } else {
                 pair.hi += warp_shuffle_xor(ALL_LANES, pair.hi, lane_mask, WARP).0;
             }
@@ -85,7 +85,7 @@ pub fn combine(count: u32, partial: impl FnOnce(u32) -> Partial) -> Partial {
     while lane_mask > 0 {
         // SAFETY: all lanes of the warp call with the same `count`, and the mask names them all.
         let (hi, lo) = unsafe { shuffle_xor_pair(ALL_LANES, (sum.hi, sum.lo), lane_mask) };
-        sum = sum.plus(Pair { hi, lo });
+        sum = sum.plus::<Full>(Pair { hi, lo });
         lane_mask /= 2;
     }
     Partial { max, sum }

@@ -99,6 +99,14 @@ impl RowLayout {
     /// Offsets, in elements, of the first element of `row` in the input and in the output.
     #[inline(always)]
     pub fn locate(&self, row: u32) -> (u64, u64) {
+        if self.dims <= 1 {
+            // Nothing to divide. With no dimension at all the strides are 0.
+            let row = u64::from(row);
+            return (
+                self.dim[0].stride_in.wrapping_mul(row),
+                self.dim[0].stride_out.wrapping_mul(row),
+            );
+        }
         let mut rest = row;
         let mut offsets = (0, 0);
         // Written out, since a by-value parameter indexed at run time would be copied to local memory.

@@ -84,7 +84,7 @@ pub unsafe fn softmax<In, Out, const STEPS: usize, const V: usize>(
         let mut tile = load(first, shift);
         tile.exponentials_relative_to::<Out::Accuracy>(whole.max);
         // SAFETY: in-bounds: the row is this block's alone, and chunks and lanes write different elements.
-        unsafe { tile.store(output, whole.max, outcome) };
+        unsafe { tile.store(output, outcome) };
         first += MAX_WARPS * CHUNK;
     }
 }

@@ -10,7 +10,7 @@ use cuda_std::warp::lane_id;
 
 use crate::element::Element;
 use crate::exp::{Accuracy, Reference};
-use crate::online::{Normaliser, Outcome, Pair, Partial};
+use crate::online::{Outcome, Pair, Partial};
 use crate::options::{NanPolicy, Options};
 use crate::reduce::{WARP, lanes_max, lanes_sum};
 
@@ -97,7 +97,9 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     /// From inputs to what the exponentials are taken of.
     #[inline(always)]
     fn transform(&mut self, options: &Options) {
-        self.map(|x| x * options.scale);
+        if options.scale != 1.0 {
+            self.map(|x| x * options.scale);
+        }
         if options.nan_policy == NanPolicy::Ignore {
             self.map(|z| if z.is_nan() { f32::NEG_INFINITY } else { z });
         }
@@ -145,25 +147,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     #[inline(always)]
     pub fn exponentiate<A: Accuracy>(&mut self, max: f32) -> Partial {
         self.exponentials_relative_to::<A>(max);
-        let mut sum = Pair::ZERO;
-        let mut step = 0;
-        while step < STEPS {
-            let e = &self.values[step];
-            // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
-            let word = V / 4;
-            let mut i = 0;
-            while i < word {
-                let four = (e[i] + e[i + 2 * word]) + (e[i + word] + e[i + 3 * word]);
-                if A::PAIRS {
-                    sum = sum.plus(Pair { hi: four, lo: 0.0 });
-                } else {
-                    sum.hi += four;
-                }
-                i += 1;
-            }
-            step += 1;
-        }
-        let sum = lanes_sum::<A, LANES>(sum);
+        let sum = lanes_sum::<A, LANES>(self.lane_sum::<A>());
         Partial {
             max,
             sum: if Partial::can_refer(max) {
@@ -174,20 +158,74 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         }
     }
 
-    /// Writes the results of a tile of exponentials relative to `tile_max`.
+    /// The sum of this lane's elements.
+    ///
+    /// Vectors 32 apart are added one after the other; those nearer in halves, as if each had a
+    /// lane of its own: so a row's sum does not depend on how many lanes share it.
+    #[inline(always)]
+    fn lane_sum<A: Accuracy>(&self) -> Pair {
+        const { assert!(LANES == WARP || LANES * STEPS as u32 <= WARP) };
+        if LANES == WARP {
+            let mut sum = self.vector_sum::<A>(0, None);
+            let mut step = 1;
+            while step < STEPS {
+                sum = self.vector_sum::<A>(step, Some(sum));
+                step += 1;
+            }
+            return sum;
+        }
+        let mut sums = [Pair::ZERO; STEPS];
+        let mut step = 0;
+        while step < STEPS {
+            sums[step] = self.vector_sum::<A>(step, None);
+            step += 1;
+        }
+        let mut half = STEPS / 2;
+        while half > 0 {
+            let mut step = 0;
+            while step < half {
+                sums[step] = sums[step].plus::<A>(sums[step + half]);
+                step += 1;
+            }
+            half /= 2;
+        }
+        sums[0]
+    }
+
+    /// `sum`, if any, and a vector's elements.
+    #[inline(always)]
+    fn vector_sum<A: Accuracy>(&self, step: usize, mut sum: Option<Pair>) -> Pair {
+        // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
+        let word = V / 4;
+        let e = &self.values[step];
+        let mut i = 0;
+        while i < word {
+            let four = (e[i] + e[i + 2 * word]) + (e[i + word] + e[i + 3 * word]);
+            sum = Some(match sum {
+                Some(sum) => sum.plus_f32::<A>(four),
+                None => Pair { hi: four, lo: 0.0 },
+            });
+            i += 1;
+        }
+        sum.unwrap_or(Pair::ZERO)
+    }
+
+    /// Writes the results of a tile of exponentials, which `outcome` is for.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: `row` is an output's, and no other thread touches this tile's part of it.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn store<Out: Element>(mut self, row: Row<Out>, tile_max: f32, outcome: Outcome) {
-        let (max, reciprocal) = match outcome {
-            Outcome::Normalise { max, reciprocal } => (max, reciprocal),
+    pub unsafe fn store<Out: Element>(mut self, row: Row<Out>, outcome: Outcome) {
+        let normaliser = match outcome {
+            Outcome::Normalise(normaliser) => normaliser,
             // SAFETY: in-bounds: the caller's.
             Outcome::Fill(value) => return unsafe { self.fill(row, Out::narrow_any(value)) },
         };
-        let normaliser = Normaliser::new(tile_max, max, reciprocal);
+        if normaliser.rescales() {
+            self.map(|e| normaliser.rescale(e));
+        }
         self.map(|e| normaliser.apply::<Out::Accuracy>(e));
         let left = row.cols.saturating_sub(self.first);
         let to = row.start.at(u64::from(self.first));

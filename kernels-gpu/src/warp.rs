@@ -50,5 +50,5 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
     let whole = tile.exponentiate::<Out::Accuracy>(max);
     let outcome = Outcome::of(whole, cols, options);
     // SAFETY: in-bounds: the row is this group's alone, and the tile's lanes write different elements.
-    unsafe { tile.store(output, max, outcome) };
+    unsafe { tile.store(output, outcome) };
 }
