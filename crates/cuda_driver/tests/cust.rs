@@ -92,11 +92,12 @@ fn init_passes_on_a_status_that_cust_raw_knows_and_cust_does_not() {
 
 #[test]
 fn init_clamps_a_newer_status() {
-    assert_init(
-        "init_clamps_a_newer_status",
-        "36",
-        Err(CudaError::UnknownError),
-    );
+    let test = "init_clamps_a_newer_status";
+    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "36")], || {
+        // SAFETY: the only flags there are: none.
+        assert_eq!(number(unsafe { sys::cuInit(0) }), 999);
+        assert_eq!(init(), Err(CudaError::UnknownError));
+    });
 }
 
 #[test]

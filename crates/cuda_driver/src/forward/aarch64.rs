@@ -24,7 +24,7 @@ macro_rules! call_slot {
             "b {clamp}", // the status is in w0, where `clamp` takes it
             ".cfi_endproc",
             slot = sym slot::$name,
-            clamp = sym crate::codes::clamp,
+            clamp = sym crate::forward::clamp,
         )
     };
 }

@@ -15,6 +15,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::library::Library;
+use crate::{CUresult, CuError, codes};
 
 #[cfg(target_arch = "aarch64")]
 #[macro_use]
@@ -47,6 +48,14 @@ pub(crate) fn fill(library: &Library) {
         };
         // Release: who sees the address sees the library that was loaded before, too.
         slot.store(address, Ordering::Release);
+    }
+}
+
+/// The status itself if `cust_raw`'s enum has it, else `CUDA_ERROR_UNKNOWN`.
+extern "C" fn clamp(status: CUresult) -> CUresult {
+    match codes::name(status) {
+        Some(_) => status,
+        None => CuError::UNKNOWN.0,
     }
 }
 
@@ -86,3 +95,19 @@ macro_rules! forward {
 
 mod symbols;
 mod typed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clamp_keeps_what_the_enum_has_and_nothing_else() {
+        for status in [0, 1, 8, 34, 100, 500, 803, 911, 999] {
+            assert_eq!(clamp(status), status);
+        }
+        // Newer than CUDA 11.4: 36, 46, 225, 721, 912. In no header: the others.
+        for status in [36, 46, 225, 721, 912, -1, 9, 1000, i32::MIN, i32::MAX] {
+            assert_eq!(clamp(status), 999);
+        }
+    }
+}

@@ -5,8 +5,8 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use super::clamp;
 use super::symbols::slot;
-use crate::codes;
 use crate::library::Library;
 use crate::{CUresult, CuError};
 
@@ -25,7 +25,7 @@ macro_rules! typed {
                 mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> CUresult>(function)
             };
             // SAFETY: the arguments are the caller's.
-            codes::clamp(unsafe { function($($argument),*) })
+            clamp(unsafe { function($($argument),*) })
         }
     )* };
 }

@@ -17,7 +17,7 @@ macro_rules! call_slot {
             "jmp {clamp}",
             ".cfi_endproc",
             slot = sym slot::$name,
-            clamp = sym crate::codes::clamp,
+            clamp = sym crate::forward::clamp,
         )
     };
 }
