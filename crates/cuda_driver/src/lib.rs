@@ -19,8 +19,9 @@
 //! use cuda_driver as _;
 //! ```
 //!
-//! `cust`'s build script wants to see a folder that holds a `lib64`: set `CUDA_LIBRARY_PATH` to
-//! this crate's `link`, whose `lib64/libcuda.a` is an empty archive, or to `/usr`.
+//! `cust`'s build script wants to see a CUDA folder: set `CUDA_LIBRARY_PATH` to any folder that
+//! holds a `lib64`, such as `/usr`. The `-lcuda` that it asks for is found in an empty archive of
+//! this crate's.
 //!
 //! What a `cu*` symbol does:
 //!

@@ -11,7 +11,7 @@ use std::mem;
 use std::ptr;
 
 use common::{Library, in_own_process};
-use cuda_driver::Driver;
+use cuda_driver::{DeviceAttribute, Driver, FunctionAttribute, MemoryType};
 use cust::CudaFlags;
 use cust::error::CudaError;
 use cust::sys;
@@ -235,4 +235,109 @@ fn errors_have_texts_before_and_after_the_driver_is_opened() {
         let answer = unsafe { sys::cuGetErrorName(status, ptr::null_mut()) };
         assert_eq!(number(answer), 1);
     });
+}
+
+#[test]
+fn attributes_have_the_numbers_of_cuda_h() {
+    use sys::CUdevice_attribute_enum::*;
+    use sys::CUfunction_attribute_enum::*;
+    use sys::CUmemorytype_enum::*;
+    type Device = DeviceAttribute;
+    type Function = FunctionAttribute;
+
+    // Newer than cust_raw: clusters, in either list.
+    let device = [
+        (
+            Device::MAX_THREADS_PER_BLOCK,
+            CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+        ),
+        (Device::MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
+        (
+            Device::MAX_SHARED_MEMORY_PER_BLOCK,
+            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK,
+        ),
+        (Device::CLOCK_RATE, CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+        (
+            Device::MULTIPROCESSOR_COUNT,
+            CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+        ),
+        (
+            Device::MEMORY_CLOCK_RATE,
+            CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+        ),
+        (
+            Device::GLOBAL_MEMORY_BUS_WIDTH,
+            CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+        ),
+        (Device::L2_CACHE_SIZE, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+        (
+            Device::MAX_THREADS_PER_MULTIPROCESSOR,
+            CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+        ),
+        (
+            Device::COMPUTE_CAPABILITY_MAJOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        ),
+        (
+            Device::COMPUTE_CAPABILITY_MINOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        ),
+        (
+            Device::MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        ),
+        (
+            Device::MAX_REGISTERS_PER_MULTIPROCESSOR,
+            CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR,
+        ),
+        (
+            Device::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        ),
+        (
+            Device::MAX_BLOCKS_PER_MULTIPROCESSOR,
+            CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
+        ),
+        (
+            Device::RESERVED_SHARED_MEMORY_PER_BLOCK,
+            CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
+        ),
+        (
+            Device::MEMORY_POOLS_SUPPORTED,
+            CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+        ),
+    ];
+    for (ours, theirs) in device {
+        assert_eq!(ours.0, theirs as i32, "{theirs:?}");
+    }
+    let function = [
+        (
+            Function::MAX_THREADS_PER_BLOCK,
+            CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+        ),
+        (
+            Function::SHARED_SIZE_BYTES,
+            CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+        ),
+        (
+            Function::LOCAL_SIZE_BYTES,
+            CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+        ),
+        (Function::NUM_REGS, CU_FUNC_ATTRIBUTE_NUM_REGS),
+        (Function::PTX_VERSION, CU_FUNC_ATTRIBUTE_PTX_VERSION),
+        (Function::BINARY_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION),
+        (
+            Function::MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        ),
+        (
+            Function::PREFERRED_SHARED_MEMORY_CARVEOUT,
+            CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+        ),
+    ];
+    for (ours, theirs) in function {
+        assert_eq!(ours.0, theirs as i32, "{theirs:?}");
+    }
+    assert_eq!(MemoryType::HOST.0, CU_MEMORYTYPE_HOST as u32);
+    assert_eq!(MemoryType::DEVICE.0, CU_MEMORYTYPE_DEVICE as u32);
 }

@@ -44,7 +44,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The oldest driver that will do. The kernels are PTX 8.1, which came with CUDA 12.1.
+    /// The oldest driver that will do. The kernels for sm_90 are PTX 8.1, which came with CUDA 12.1.
     pub const MINIMUM_VERSION: Version = Version(12_010);
 
     /// The driver, opened and initialised by the first call.

@@ -1,8 +1,9 @@
 //! Tests with a driver library of their own, each in a process of its own.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
+use std::sync::OnceLock;
+use std::{env, fs};
 
 use cuda_driver::LIBRARY_VARIABLE;
 
@@ -42,7 +43,7 @@ pub fn in_own_process(
     child.args([test, "--exact"]).env(CHILD_VARIABLE, test);
     child.envs(variables.iter().copied());
     match library {
-        Library::Fake | Library::Damaged => child.env(LIBRARY_VARIABLE, fake_driver(test, library)),
+        Library::Fake | Library::Damaged => child.env(LIBRARY_VARIABLE, fake_driver(library)),
         Library::Missing => child.env(LIBRARY_VARIABLE, MISSING),
         Library::Unset => child.env_remove(LIBRARY_VARIABLE),
         Library::Empty => child.env(LIBRARY_VARIABLE, ""),
@@ -62,20 +63,34 @@ pub fn in_own_process(
 /// The library that is not there.
 pub const MISSING: &str = "/nowhere/libcuda.so.1";
 
-/// Compiles the fake driver. Each test has its own copy, since tests run at the same time.
-fn fake_driver(test: &str, library: Library) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcuda-{test}.so"));
-    let mut rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()));
-    rustc.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda"]);
-    if library == Library::Damaged {
-        rustc.arg("--cfg=damaged");
+/// The fake driver, compiled by the first test of this file that wants it.
+fn fake_driver(library: Library) -> &'static Path {
+    static FAKE: OnceLock<PathBuf> = OnceLock::new();
+    static DAMAGED: OnceLock<PathBuf> = OnceLock::new();
+    match library {
+        Library::Damaged => DAMAGED.get_or_init(|| compile("damaged", &["--cfg=damaged"])),
+        _ => FAKE.get_or_init(|| compile("fake", &[])),
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/driver.rs");
-    let output = rustc.arg("-o").arg(&path).arg(source).output().unwrap();
+}
+
+fn compile(name: &str, options: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("{}-{name}.so", env!("CARGO_CRATE_NAME")));
+    // Renamed when done: another process may be running this test, and have the old one open.
+    let unfinished = path.with_extension(process::id().to_string());
+    let output = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
+        .args(["--edition=2024", "--crate-type=cdylib", "--crate-name=cuda"])
+        .args(["-Cstrip=debuginfo", "-o"])
+        .arg(&unfinished)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/driver.rs"))
+        .args(options)
+        .output()
+        .unwrap();
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    fs::rename(unfinished, &path).unwrap();
     path
 }
