@@ -1,0 +1,184 @@
+//! Events, graphs and copies on a GPU, for this project's benches and tests. No part of the stable
+//! interface.
+//!
+//! A device that is the emulator is an error everywhere.
+
+use std::ptr;
+
+use cuda_driver::{CUevent, CUgraphExec, CaptureMode, EventTiming};
+
+use super::cuda::{Queue, failed};
+use super::{Backend, Device};
+use crate::{Element, Error, Tensor};
+
+fn queue(device: &Device) -> Result<&Queue, Error> {
+    match &device.inner.backend {
+        Backend::Cuda(queue) => Ok(queue),
+        Backend::Emulator(_) => Err(Error::NoDriver {
+            source: "this measures a GPU, and the device is the emulator".into(),
+        }),
+    }
+}
+
+/// A point in a stream's work, with its time.
+pub struct Event {
+    device: Device,
+    event: CUevent,
+}
+
+impl Event {
+    /// The point that the device's stream has reached when it has done all that it was given so
+    /// far.
+    pub fn record(device: &Device) -> Result<Self, Error> {
+        let queue = queue(device)?;
+        let driver = queue.gpu.driver;
+        let _current = queue.gpu.enter()?;
+        let event = driver
+            .event_create(EventTiming::Enabled)
+            .map_err(failed("cuEventCreate"))?;
+        let this = Self {
+            device: device.clone(),
+            event,
+        };
+        // SAFETY: live: both are.
+        unsafe { driver.event_record(event, queue.stream) }.map_err(failed("cuEventRecord"))?;
+        Ok(this)
+    }
+
+    /// Milliseconds from an earlier event to this one, once both are reached.
+    pub fn milliseconds_since(&self, earlier: &Self) -> Result<f32, Error> {
+        let queue = queue(&self.device)?;
+        let driver = queue.gpu.driver;
+        let _current = queue.gpu.enter()?;
+        // SAFETY: live: all are.
+        unsafe {
+            driver
+                .event_synchronize(earlier.event)
+                .map_err(failed("cuEventSynchronize"))?;
+            driver
+                .event_synchronize(self.event)
+                .map_err(failed("cuEventSynchronize"))?;
+            driver
+                .event_elapsed_time(earlier.event, self.event)
+                .map_err(failed("cuEventElapsedTime"))
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Ok(queue) = queue(&self.device)
+            && let Ok(_current) = queue.gpu.enter()
+        {
+            // SAFETY: live: made by `record`, destroyed once.
+            let _ = unsafe { queue.gpu.driver.event_destroy(self.event) };
+        }
+    }
+}
+
+/// Work that was captured, to be run again and again.
+pub struct Graph {
+    device: Device,
+    exec: CUgraphExec,
+}
+
+impl Graph {
+    /// Captures what `work` gives to the device's stream, without running it.
+    ///
+    /// # Safety
+    ///
+    /// The graph is not launched when a tensor that `work` used is gone, or borrowed by anything
+    /// else.
+    pub unsafe fn capture(
+        device: &Device,
+        work: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let queue = queue(device)?;
+        let driver = queue.gpu.driver;
+        let _current = queue.gpu.enter()?;
+        // SAFETY: live: the stream is, and so is the graph until it is destroyed. What the work
+        // asks of memory is the caller's.
+        unsafe {
+            driver
+                .stream_begin_capture(queue.stream, CaptureMode::ThreadLocal)
+                .map_err(failed("cuStreamBeginCapture"))?;
+            let worked = work();
+            let captured = driver
+                .stream_end_capture(queue.stream)
+                .map_err(failed("cuStreamEndCapture"));
+            let exec = match (worked, captured) {
+                (Ok(()), Ok(graph)) => {
+                    let exec = driver
+                        .graph_instantiate(graph)
+                        .map_err(failed("cuGraphInstantiate"));
+                    let _ = driver.graph_destroy(graph);
+                    exec?
+                }
+                (Err(error), Ok(graph)) => {
+                    if !graph.is_null() {
+                        let _ = driver.graph_destroy(graph);
+                    }
+                    return Err(error);
+                }
+                (Err(error), Err(_)) | (Ok(()), Err(error)) => return Err(error),
+            };
+            Ok(Self {
+                device: device.clone(),
+                exec,
+            })
+        }
+    }
+
+    /// Runs the work once more, on the stream that it was captured from.
+    pub fn launch(&self) -> Result<(), Error> {
+        let queue = queue(&self.device)?;
+        let _current = queue.gpu.enter()?;
+        // SAFETY: live: both are; what the work asks of memory is the promise of `capture`.
+        unsafe { queue.gpu.driver.graph_launch(self.exec, queue.stream) }
+            .map_err(failed("cuGraphLaunch"))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if let Ok(queue) = queue(&self.device)
+            && let Ok(_current) = queue.gpu.enter()
+        {
+            // SAFETY: live: made by `capture`, destroyed once.
+            let _ = unsafe { queue.gpu.driver.graph_exec_destroy(self.exec) };
+        }
+    }
+}
+
+/// Copies a tensor into another of as many elements, as the driver does it.
+pub fn copy<T: Element>(from: &Tensor<T>, to: &mut Tensor<T>) -> Result<(), Error> {
+    if from.len() != to.len() {
+        return Err(Error::Length {
+            given: from.len(),
+            shape: to.shape().into(),
+            expected: to.len(),
+        });
+    }
+    if !from.device().shares_stream_with(to.device()) {
+        return Err(Error::DeviceMismatch {
+            first: from.device().name().into(),
+            second: to.device().name().into(),
+        });
+    }
+    let queue = queue(from.device())?;
+    let _current = queue.gpu.enter()?;
+    if from.is_empty() {
+        return Ok(());
+    }
+    let bytes = from.len() * size_of::<T>();
+    let driver = queue.gpu.driver;
+    // SAFETY: live: the stream is; device range: two tensors of as many bytes, one borrowed for
+    // writing.
+    unsafe { driver.memcpy_dtod_async(to.address(), from.address(), bytes, queue.stream) }
+        .map_err(failed("cuMemcpyDtoDAsync"))
+}
+
+/// The device's stream, for libraries that take one; null for the emulator.
+pub fn raw_stream(device: &Device) -> *mut std::ffi::c_void {
+    queue(device).map_or(ptr::null_mut(), |queue| queue.stream.cast())
+}

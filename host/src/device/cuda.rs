@@ -1,0 +1,467 @@
+//! A GPU and a stream on it.
+//!
+//! `cust` finds the GPU and retains its primary context. The rest goes through `cuda_driver`:
+//! `cust` has no stream of somebody else's, no stream that does not wait for the default stream, no
+//! capture, no way to load one entry and read the compiler's log, and its memory is not freed in
+//! stream order.
+
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use cuda_driver::{CUcontext, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver};
+use cust::context::Context;
+
+use super::module::{Kernels, Ptx};
+use super::{DeviceProperties, Launch};
+use crate::Error;
+use crate::plan::KernelId;
+
+/// A GPU's primary context and what was loaded into it. Made once and kept until the process ends.
+pub(super) struct Gpu {
+    pub(super) driver: &'static Driver,
+    ordinal: usize,
+    name: String,
+    properties: DeviceProperties,
+    /// Whether memory can be allocated and freed in stream order.
+    has_pools: bool,
+    context: CUcontext,
+    kernels: Kernels,
+}
+
+// SAFETY: the driver takes the context's handle on any thread.
+unsafe impl Send for Gpu {}
+// SAFETY: as for `Send`; the rest is `Sync` by itself.
+unsafe impl Sync for Gpu {}
+
+/// Those that were opened so far.
+static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
+
+/// The error of a driver's call.
+pub(super) fn failed(call: &'static str) -> impl FnOnce(CuError) -> Error {
+    move |error| Error::Driver {
+        call,
+        source: error.into(),
+    }
+}
+
+/// The same of a call through `cust`, whose error prints less.
+fn cust_failed(call: &'static str) -> impl FnOnce(cust::error::CudaError) -> Error {
+    move |error| failed(call)(CuError(error as i32))
+}
+
+impl Gpu {
+    fn open(ordinal: usize) -> Result<&'static Self, Error> {
+        let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&gpu) = gpus.iter().find(|gpu| gpu.ordinal == ordinal) {
+            return Ok(gpu);
+        }
+        let gpu = Box::leak(Box::new(Self::new(ordinal)?));
+        gpus.push(gpu);
+        Ok(gpu)
+    }
+
+    fn new(ordinal: usize) -> Result<Self, Error> {
+        let driver = Driver::load().map_err(|error| Error::NoDriver {
+            source: error.into(),
+        })?;
+        cust::init(cust::CudaFlags::empty()).map_err(cust_failed("cuInit"))?;
+        let count =
+            cust::device::Device::num_devices().map_err(cust_failed("cuDeviceGetCount"))? as usize;
+        if ordinal >= count {
+            return Err(Error::NoSuchGpu { ordinal, count });
+        }
+        let device =
+            cust::device::Device::get_device(ordinal as u32).map_err(cust_failed("cuDeviceGet"))?;
+        let name = device.name().map_err(cust_failed("cuDeviceGetName"))?;
+        let attribute = |attribute| {
+            let value = driver.device_get_attribute(attribute, device.as_raw());
+            value
+                .map(|value| value as u32)
+                .map_err(failed("cuDeviceGetAttribute"))
+        };
+        let capability = (
+            attribute(DeviceAttribute::COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR)?,
+        );
+        let ptx = Ptx::choose(&name, capability)?;
+        let properties = DeviceProperties {
+            compute_capability: Some(capability),
+            multiprocessors: attribute(DeviceAttribute::MULTIPROCESSOR_COUNT)?,
+            max_shared_bytes_per_block: attribute(
+                DeviceAttribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+            has_clusters: attribute(DeviceAttribute::CLUSTER_LAUNCH)? != 0,
+            l2_bytes: attribute(DeviceAttribute::L2_CACHE_SIZE)?.into(),
+        };
+        let has_pools = attribute(DeviceAttribute::MEMORY_POOLS_SUPPORTED)? != 0;
+
+        // Retaining makes the context current, too.
+        let context = {
+            let _restore = Current::keep(driver)?;
+            Context::new(device).map_err(cust_failed("cuDevicePrimaryCtxRetain"))?
+        };
+        let raw = context.as_raw().cast();
+        // Other libraries keep the primary context as well: the last to leave would pull down all
+        // of them.
+        std::mem::forget(context);
+        Ok(Self {
+            driver,
+            ordinal,
+            name,
+            properties,
+            has_pools,
+            context: raw,
+            kernels: Kernels::new(ptx),
+        })
+    }
+
+    /// Makes the context current to the thread until the guard is dropped, or longer where none
+    /// was: then the next call finds it.
+    pub(super) fn enter(&self) -> Result<Current, Error> {
+        let mut current = Current::keep(self.driver)?;
+        if current.before != self.context {
+            // SAFETY: the primary context is never released.
+            unsafe { self.driver.ctx_set_current(self.context) }
+                .map_err(failed("cuCtxSetCurrent"))?;
+        }
+        current.restore = !current.before.is_null() && current.before != self.context;
+        Ok(current)
+    }
+}
+
+/// Gives the thread back the context that another library had made current.
+pub(super) struct Current {
+    driver: &'static Driver,
+    before: CUcontext,
+    restore: bool,
+}
+
+impl Current {
+    fn keep(driver: &'static Driver) -> Result<Self, Error> {
+        let before = driver
+            .ctx_get_current()
+            .map_err(failed("cuCtxGetCurrent"))?;
+        Ok(Self {
+            driver,
+            before,
+            restore: true,
+        })
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        if self.restore {
+            // SAFETY: it was current to this thread a moment ago, or there was none. Nobody can be
+            // told of a failure here; the next call of its owner will fail as well.
+            let _ = unsafe { self.driver.ctx_set_current(self.before) };
+        }
+    }
+}
+
+/// A stream on a GPU.
+pub(super) struct Queue {
+    pub(super) gpu: &'static Gpu,
+    pub(super) stream: CUstream,
+    is_ours: bool,
+    /// Memory that was dropped while the stream was being captured, where freeing it would become
+    /// part of the graph.
+    unfreed: Mutex<Vec<u64>>,
+}
+
+// SAFETY: the driver takes the stream's handle on any thread.
+unsafe impl Send for Queue {}
+// SAFETY: as for `Send`; the driver orders calls that arrive together.
+unsafe impl Sync for Queue {}
+
+impl Queue {
+    pub(super) fn open(ordinal: usize) -> Result<Self, Error> {
+        Self::on(Gpu::open(ordinal)?)
+    }
+
+    /// # Safety
+    ///
+    /// `stream` is null or a stream that outlives this.
+    pub(super) unsafe fn borrow(ordinal: usize, stream: *mut c_void) -> Result<Self, Error> {
+        let gpu = Gpu::open(ordinal)?;
+        let stream: CUstream = stream.cast();
+        let _current = gpu.enter()?;
+        // SAFETY: the stream is live; null is the current context's.
+        let context =
+            unsafe { gpu.driver.stream_get_ctx(stream) }.map_err(failed("cuStreamGetCtx"))?;
+        if context != gpu.context {
+            return Err(Error::ForeignStream { ordinal });
+        }
+        Ok(Self {
+            gpu,
+            stream,
+            is_ours: false,
+            unfreed: Mutex::default(),
+        })
+    }
+
+    pub(super) fn new_stream(&self) -> Result<Self, Error> {
+        Self::on(self.gpu)
+    }
+
+    fn on(gpu: &'static Gpu) -> Result<Self, Error> {
+        let _current = gpu.enter()?;
+        let stream = gpu
+            .driver
+            .stream_create_non_blocking()
+            .map_err(failed("cuStreamCreate"))?;
+        Ok(Self {
+            gpu,
+            stream,
+            is_ours: true,
+            unfreed: Mutex::default(),
+        })
+    }
+
+    pub(super) fn name(&self) -> String {
+        let Gpu {
+            name,
+            ordinal,
+            properties,
+            driver,
+            ..
+        } = self.gpu;
+        let (major, minor) = properties.compute_capability.unwrap_or_default();
+        format!(
+            "{name} (cuda:{ordinal}, sm_{major}{minor}, driver {})",
+            driver.version()
+        )
+    }
+
+    pub(super) fn properties(&self) -> &DeviceProperties {
+        &self.gpu.properties
+    }
+
+    pub(super) fn is_same_stream(&self, other: &Self) -> bool {
+        self.gpu.ordinal == other.gpu.ordinal && self.stream == other.stream
+    }
+
+    pub(super) fn synchronize(&self) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        self.refuse_capture(
+            "waiting for it cannot be part of one",
+            "wait after the capture",
+        )?;
+        self.wait()
+    }
+
+    /// The context is current.
+    fn wait(&self) -> Result<(), Error> {
+        // SAFETY: the stream is live as long as this.
+        unsafe { self.gpu.driver.stream_synchronize(self.stream) }
+            .map_err(failed("cuStreamSynchronize"))
+    }
+
+    /// The context is current.
+    fn refuse_capture(&self, what: &'static str, instead: &'static str) -> Result<(), Error> {
+        // SAFETY: the stream is live as long as this.
+        let status = unsafe { self.gpu.driver.stream_is_capturing(self.stream) };
+        match status.map_err(failed("cuStreamIsCapturing"))? {
+            CaptureStatus::None => Ok(()),
+            CaptureStatus::Active | CaptureStatus::Invalidated => {
+                Err(Error::Capture { what, instead })
+            }
+        }
+    }
+
+    pub(super) fn prepare(&self, kernel: KernelId) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        self.function(kernel).map(|_| ())
+    }
+
+    /// The context is current.
+    fn function(&self, kernel: KernelId) -> Result<cuda_driver::CUfunction, Error> {
+        let gpu = self.gpu;
+        if let Some(function) = gpu.kernels.get(kernel) {
+            return Ok(function);
+        }
+        self.refuse_capture(
+            "its kernel is not loaded yet",
+            "call Softmax::prepare before the capture begins",
+        )?;
+        gpu.kernels.load(
+            gpu.driver,
+            kernel,
+            gpu.properties.max_shared_bytes_per_block,
+        )
+    }
+
+    /// # Safety
+    ///
+    /// As [`super::Device::launch`].
+    pub(super) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        let function = self.function(launch.kernel)?;
+        let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
+        // SAFETY: live: kernels stay loaded, and the stream lives as long as this; parameters,
+        // kernel: the caller's.
+        let launched = unsafe {
+            let driver = self.gpu.driver;
+            driver.launch_kernel(
+                function,
+                grid,
+                block,
+                launch.shared_bytes,
+                self.stream,
+                launch.parameters,
+            )
+        };
+        launched.map_err(failed("cuLaunchKernel"))
+    }
+
+    pub(super) fn allocate(&self, bytes: usize) -> Result<u64, Error> {
+        let _current = self.gpu.enter()?;
+        let instead = "make all tensors before, and call forward_into";
+        self.refuse_capture("memory cannot be allocated meanwhile", instead)?;
+        self.free_the_unfreed();
+        let driver = self.gpu.driver;
+        let (allocated, call) = if self.gpu.has_pools {
+            // SAFETY: the stream is live as long as this.
+            (
+                unsafe { driver.mem_alloc_async(bytes, self.stream) },
+                "cuMemAllocAsync",
+            )
+        } else {
+            (driver.mem_alloc(bytes), "cuMemAlloc")
+        };
+        allocated.map_err(|error| match error {
+            CuError::OUT_OF_MEMORY => Error::OutOfMemory {
+                bytes,
+                device: self.name(),
+            },
+            error => failed(call)(error),
+        })
+    }
+
+    /// Failures are for the next call to report: by then the context is lost or gone.
+    ///
+    /// # Safety
+    ///
+    /// `address` came from [`Self::allocate`], and only work that is on the stream already uses it.
+    pub(super) unsafe fn free(&self, address: u64) {
+        let Ok(_current) = self.gpu.enter() else {
+            return;
+        };
+        // An error too: capture on another stream can forbid the question.
+        if self.refuse_capture("", "").is_err() {
+            self.unfreed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(address);
+        } else {
+            // SAFETY: the caller's.
+            unsafe { self.free_now(address) }
+        }
+    }
+
+    /// The context is current, and the stream is not being captured.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::free`].
+    unsafe fn free_now(&self, address: u64) {
+        let driver = self.gpu.driver;
+        // SAFETY: the caller's; without pools, the work that uses the memory is done.
+        let _ = unsafe {
+            if self.gpu.has_pools {
+                driver.mem_free_async(address, self.stream)
+            } else {
+                let _ = self.wait();
+                driver.mem_free(address)
+            }
+        };
+    }
+
+    /// The context is current, and the stream is not being captured.
+    fn free_the_unfreed(&self) {
+        let unfreed =
+            std::mem::take(&mut *self.unfreed.lock().unwrap_or_else(PoisonError::into_inner));
+        for address in unfreed {
+            // SAFETY: `free` left it here for later.
+            unsafe { self.free_now(address) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `address` leads to `bytes` bytes that only work on the stream touches.
+    pub(super) unsafe fn zero(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        // SAFETY: device range: the caller's.
+        unsafe {
+            self.gpu
+                .driver
+                .memset_d8_async(address, 0, bytes, self.stream)
+        }
+        .map_err(failed("cuMemsetD8Async"))
+    }
+
+    /// # Safety
+    ///
+    /// As [`super::Device::upload`].
+    pub(super) unsafe fn upload(
+        &self,
+        to: u64,
+        from: *const c_void,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        self.refuse_capture(
+            "a copy from the host cannot be part of one",
+            "copy before the capture",
+        )?;
+        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        unsafe {
+            self.gpu
+                .driver
+                .memcpy_htod_async(to, from, bytes, self.stream)
+        }
+        .map_err(failed("cuMemcpyHtoDAsync"))?;
+        self.wait()
+    }
+
+    /// # Safety
+    ///
+    /// As [`super::Device::download`].
+    pub(super) unsafe fn download(
+        &self,
+        to: *mut c_void,
+        from: u64,
+        bytes: usize,
+    ) -> Result<(), Error> {
+        let _current = self.gpu.enter()?;
+        self.refuse_capture(
+            "a copy to the host cannot be part of one",
+            "copy after the capture",
+        )?;
+        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        unsafe {
+            self.gpu
+                .driver
+                .memcpy_dtoh_async(to, from, bytes, self.stream)
+        }
+        .map_err(failed("cuMemcpyDtoHAsync"))?;
+        self.wait()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let Ok(_current) = self.gpu.enter() else {
+            return;
+        };
+        if self.refuse_capture("", "").is_ok() {
+            self.free_the_unfreed();
+        }
+        if self.is_ours {
+            // SAFETY: made by `on`, and its tensors are gone, since each holds the device. What
+            // runs on it still ends.
+            let _ = unsafe { self.gpu.driver.stream_destroy(self.stream) };
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! What can go wrong.
+
+use std::fmt;
+
+use crate::{DType, Way};
+
+/// Why a call did nothing, or not what it should.
+///
+/// Three kinds, told apart by the methods [`is_invalid_request`](Self::is_invalid_request),
+/// [`is_unavailable`](Self::is_unavailable) and [`is_launch_failure`](Self::is_launch_failure).
+/// Every invalid request is found before anything is launched or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    // Invalid request.
+    /// The number of elements given is not that of the shape.
+    #[error("{given} elements were given for shape {shape:?}, which has {expected}")]
+    Length {
+        /// Elements given.
+        given: usize,
+        /// The shape.
+        shape: Vec<usize>,
+        /// Elements of the shape.
+        expected: usize,
+    },
+    /// The shape has no dimensions, so there is no last one to run along.
+    #[error("softmax runs along the last dimension, and a shape of rank 0 has none")]
+    RankZero,
+    /// The number of strides is not that of the dimensions.
+    #[error("{strides:?} are {} strides for the {} dimensions of shape {shape:?}", strides.len(), shape.len())]
+    StrideCount {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements.
+        strides: Vec<usize>,
+    },
+    /// Shape and strides span more elements than memory can hold.
+    #[error("shape {shape:?} with strides {strides:?} has or spans more than {limit} elements")]
+    TooLarge {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements; empty where the tensor would be packed.
+        strides: Vec<usize>,
+        /// Most elements.
+        limit: usize,
+    },
+    /// Input and output have different shapes.
+    #[error("input shape {input:?} and output shape {output:?} differ")]
+    ShapeMismatch {
+        /// The input's shape.
+        input: Vec<usize>,
+        /// The output's shape.
+        output: Vec<usize>,
+    },
+    /// A row is longer than any kernel takes.
+    #[error("a row of {cols} elements is longer than the {limit} that a kernel takes")]
+    RowTooLong {
+        /// Elements a row.
+        cols: usize,
+        /// Most elements a row.
+        limit: usize,
+    },
+    /// There is no kernel for these types.
+    #[error(
+        "there is no kernel from {input} to {output}: input and output have the same type, or one of them is f32"
+    )]
+    DTypes {
+        /// The input's type.
+        input: DType,
+        /// The output's type.
+        output: DType,
+    },
+    /// The elements of a row are not adjacent.
+    #[error(
+        "the {operand}'s last dimension has stride {stride}; it must be 1 where there is more than one element ({cols} here)"
+    )]
+    LastStride {
+        /// Which tensor.
+        operand: Operand,
+        /// The last stride, in elements.
+        stride: usize,
+        /// Elements a row.
+        cols: usize,
+    },
+    /// Two elements of the output are one place in memory.
+    #[error("elements of the output share memory: shape {shape:?}, strides {strides:?}")]
+    OutputOverlaps {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements.
+        strides: Vec<usize>,
+    },
+    /// Input and output share memory, and are not the same tensor.
+    #[error(
+        "input and output share memory without being the same elements: \
+         input at {input:#x} with strides {input_strides:?} ({input_dtype}), \
+         output at {output:#x} with strides {output_strides:?} ({output_dtype}), shape {shape:?}; \
+         in place, address, strides and element size must be equal"
+    )]
+    InputOutputOverlap {
+        /// The shape of both.
+        shape: Vec<usize>,
+        /// Address of the input's first element.
+        input: u64,
+        /// The input's strides, in elements.
+        input_strides: Vec<usize>,
+        /// The input's type.
+        input_dtype: DType,
+        /// Address of the output's first element.
+        output: u64,
+        /// The output's strides, in elements.
+        output_strides: Vec<usize>,
+        /// The output's type.
+        output_dtype: DType,
+    },
+    /// Raw memory is smaller than shape and strides need.
+    #[error(
+        "memory of {given} elements is too small: shape {shape:?} with strides {strides:?} spans {needed}"
+    )]
+    ExtentTooSmall {
+        /// Elements given.
+        given: usize,
+        /// Elements from the first to the last, both counted.
+        needed: usize,
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides, in elements.
+        strides: Vec<usize>,
+    },
+    /// A raw address is null, or not a multiple of its element's size.
+    #[error("address {address:#x} is no place for {dtype}: it must be a multiple of {} and not null", dtype.size_bytes())]
+    Address {
+        /// The address.
+        address: u64,
+        /// The type of the elements.
+        dtype: DType,
+    },
+    /// The scale is infinite or NaN.
+    #[error("a scale of {scale} is not finite")]
+    ScaleNotFinite {
+        /// The scale.
+        scale: f32,
+    },
+    /// Input and output, or tensor and operation, are on different devices or streams.
+    #[error("tensors must be on one device and stream: one is on {first}, another on {second}")]
+    DeviceMismatch {
+        /// One device.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// There is no such dimension.
+    #[error("there is no dimension {dim} in a shape of rank {rank}")]
+    NoSuchDimension {
+        /// The dimension asked for, counted from 0.
+        dim: usize,
+        /// How many there are.
+        rank: usize,
+    },
+    /// A range of indices is not inside its dimension.
+    #[error("indices {start}..{end} are not a range within dimension {dim} of {extent} elements")]
+    Slice {
+        /// The dimension.
+        dim: usize,
+        /// The first index.
+        start: usize,
+        /// One past the last index.
+        end: usize,
+        /// Elements of the dimension.
+        extent: usize,
+    },
+    /// Not every dimension is named exactly once.
+    #[error("{order:?} does not name each of {rank} dimensions once")]
+    Permutation {
+        /// The order given.
+        order: Vec<usize>,
+        /// How many dimensions there are.
+        rank: usize,
+    },
+    /// A shape cannot be repeated into another.
+    #[error(
+        "shape {from:?} cannot be broadcast to {to:?}: counted from the last, each dimension must be equal, 1 or absent"
+    )]
+    Broadcast {
+        /// The view's shape.
+        from: Vec<usize>,
+        /// The shape asked for.
+        to: Vec<usize>,
+    },
+    /// The way that was forced cannot hold the row.
+    #[error("way `{way}` takes rows of up to {limit} elements here, not {cols}")]
+    WayNotPossible {
+        /// The way.
+        way: Way,
+        /// Elements a row.
+        cols: usize,
+        /// Most elements a row, for these types on this device; 0 where the device cannot run it.
+        limit: usize,
+    },
+    /// An environment variable holds something else than it may.
+    #[error("{variable}={value} is not allowed: {allowed}")]
+    Environment {
+        /// The variable.
+        variable: &'static str,
+        /// What it holds.
+        value: String,
+        /// What it may hold.
+        allowed: &'static str,
+    },
+    /// A stream belongs to another context than the GPU's primary one.
+    #[error("the stream given does not belong to the primary context of cuda:{ordinal}")]
+    ForeignStream {
+        /// The GPU, counted from 0.
+        ordinal: usize,
+    },
+    /// A stream is being captured into a graph, and the call cannot be part of one.
+    #[error("the stream is being captured into a graph, and {what}: {instead}")]
+    Capture {
+        /// What cannot be captured.
+        what: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+
+    // Unavailable here.
+    /// There is no driver that could be used.
+    #[error("no GPU can be used: {source}")]
+    NoDriver {
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no such GPU.
+    #[error("there is no GPU cuda:{ordinal}; the driver has {count}, counted from 0")]
+    NoSuchGpu {
+        /// The GPU asked for, counted from 0.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The GPU cannot run the kernels.
+    #[error("{name} is of compute capability {}.{}; the kernels need {}.{} or more", found.0, found.1, needed.0, needed.1)]
+    GpuTooOld {
+        /// The GPU's name.
+        name: String,
+        /// What it can do: major, minor.
+        found: (u32, u32),
+        /// What the kernels need: major, minor.
+        needed: (u32, u32),
+    },
+    /// Memory is exhausted.
+    #[error("{bytes} bytes of memory are not to be had on {device}")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// The device.
+        device: String,
+    },
+
+    // Launch failed.
+    /// A call of the CUDA driver failed.
+    #[error("{call} failed: {source}")]
+    Driver {
+        /// The driver's function, or what it was to do.
+        call: &'static str,
+        /// What the driver said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The driver could not make machine code of a kernel.
+    #[error("the driver cannot load kernel {kernel}: {source}")]
+    Load {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the driver said, with its compiler's log.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The emulator found a kernel at fault.
+    #[error("the emulator stopped the kernel: {0}")]
+    Fault(#[source] Box<cuda_std::emulator::Fault>),
+}
+
+impl Error {
+    /// Whether the request was wrong: no device could have carried it out.
+    pub fn is_invalid_request(&self) -> bool {
+        !self.is_unavailable() && !self.is_launch_failure()
+    }
+
+    /// Whether what was asked for is not to be had on this machine, or not now.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Self::NoDriver { .. }
+                | Self::NoSuchGpu { .. }
+                | Self::GpuTooOld { .. }
+                | Self::OutOfMemory { .. }
+        )
+    }
+
+    /// Whether the driver or the emulator failed at what it was asked to do.
+    pub fn is_launch_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::Driver { .. } | Self::Load { .. } | Self::Fault(_)
+        )
+    }
+}
+
+/// One of a call's tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Operand {
+    /// What is read.
+    Input,
+    /// What is written.
+    Output,
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! From a plan to launches. Nothing is decided here, and nothing else launches a softmax kernel.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cuda_std::emulator::Buffer;
+use kernels_gpu::options::Options;
+use kernels_gpu::row::RowLayout;
+
+use crate::device::{Device, Launch};
+use crate::problem::Side;
+use crate::{Error, Plan, Problem};
+
+/// What every softmax kernel takes, in its order.
+struct Parameters {
+    x: *const c_void,
+    y: *mut c_void,
+    rows: u32,
+    cols: u32,
+    layout: RowLayout,
+    options: Options,
+}
+
+impl Parameters {
+    fn pointers(&self) -> [*const c_void; 6] {
+        [
+            ptr::from_ref(&self.x).cast(),
+            ptr::from_ref(&self.y).cast(),
+            ptr::from_ref(&self.rows).cast(),
+            ptr::from_ref(&self.cols).cast(),
+            ptr::from_ref(&self.layout).cast(),
+            ptr::from_ref(&self.options).cast(),
+        ]
+    }
+}
+
+/// Launches what `plan` says on the device's stream.
+///
+/// # Safety
+///
+/// * **planned**: `plan` was made for `problem`, and `problem` for `input` and `output`, which do
+///   not meet unless they are the same elements.
+/// * **live**: until the work is done, the elements are memory of this device, and nothing touches
+///   the output's, or writes the input's, that is not ordered with the work.
+pub(crate) unsafe fn softmax(
+    device: &Device,
+    problem: &Problem,
+    plan: &Plan,
+    options: Options,
+    input: Side<'_>,
+    output: Side<'_>,
+) -> Result<(), Error> {
+    let buffers = [buffer(input, false), buffer(output, true)];
+    for number in 0..plan.launches() {
+        let part = problem.part(number);
+        let parameters = Parameters {
+            x: ptr::with_exposed_provenance(element(input, part.first_in)),
+            y: ptr::with_exposed_provenance_mut(element(output, part.first_out)),
+            rows: part.rows,
+            cols: problem.cols() as u32,
+            layout: part.layout,
+            options,
+        };
+        let launch = Launch {
+            kernel: plan.kernel(),
+            grid: part.rows.div_ceil(plan.rows_per_block()),
+            block: plan.threads_per_block(),
+            shared_bytes: plan.shared_bytes(),
+            parameters: &parameters.pointers(),
+            buffers: &buffers,
+        };
+        // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned: for
+        // every row of the part, the layout leads to elements of both, and the plan's grid covers
+        // the part.
+        unsafe { device.launch(&launch)? };
+    }
+    Ok(())
+}
+
+fn buffer(side: Side<'_>, writable: bool) -> Buffer {
+    Buffer {
+        address: side.address,
+        bytes: (side.layout.span() * side.dtype.size_bytes()) as u64,
+        writable,
+    }
+}
+
+/// The address of the element at `offset`.
+fn element(side: Side<'_>, offset: u64) -> usize {
+    (side.address + offset * side.dtype.size_bytes() as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use kernels_gpu::entries::REGISTRY;
+
+    use super::*;
+
+    #[test]
+    fn kernels_take_these_parameters() {
+        let Parameters {
+            x,
+            y,
+            rows,
+            cols,
+            layout,
+            options,
+        } = Parameters {
+            x: ptr::null(),
+            y: ptr::null_mut(),
+            rows: 0,
+            cols: 0,
+            layout: RowLayout::new(&[]),
+            options: Options::default(),
+        };
+        let bytes = [
+            size_of_val(&x),
+            size_of_val(&y),
+            size_of_val(&rows),
+            size_of_val(&cols),
+            size_of_val(&layout),
+            size_of_val(&options),
+        ];
+        assert!(!REGISTRY.is_empty());
+        for kernel in REGISTRY {
+            assert_eq!(kernel.param_bytes, bytes, "{}", kernel.name);
+        }
+    }
+}
