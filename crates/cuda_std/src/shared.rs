@@ -36,13 +36,17 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
 /// `shared_array![T; N]`: room for `N` values of `T` in the static shared memory of the block, as `*mut T`.
 ///
 /// Each place in the source is one array, the same for all threads of the block. It starts uninitialised.
+///
+/// Put it where every thread passes once, outside loops and branches: on the device the array is declared by
+/// the instruction that takes its address, so a copy that the compiler makes of the one is another array.
 #[macro_export]
 macro_rules! shared_array {
     ($type:ty; $len:expr) => {{
         #[cfg(target_arch = "nvptx64")]
         {
             let address: u64;
-            // SAFETY: computes an address; the declaration's scope is this one piece of assembly.
+            // SAFETY: declares an array and computes its address. Not `pure`: two places may read the same, and
+            // must not be merged.
             unsafe {
                 ::core::arch::asm!(
                     "{{ .shared .align {align} .b8 array[{bytes}];",
@@ -51,7 +55,7 @@ macro_rules! shared_array {
                     align = const ::core::mem::align_of::<$type>(),
                     bytes = const ::core::mem::size_of::<[$type; $len]>(),
                     address = out(reg64) address,
-                    options(pure, nomem, nostack),
+                    options(nomem, nostack),
                 );
             }
             address as *mut $type

@@ -44,6 +44,7 @@ fn assert_diverged(
             mask: m,
             missing_thread: t,
             missing,
+            ..
         } => {
             assert_eq!((*o, *m, *t), (operation, mask, missing_thread), "{fault}");
             missing

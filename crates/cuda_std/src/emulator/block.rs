@@ -1,6 +1,7 @@
 //! A grid, a block of it, and the block's shared memory.
 
 use super::fault::{Access, FaultKind};
+use super::mbarrier::Mbarriers;
 use super::{Buffer, Kernel, Launch, context};
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -71,7 +72,10 @@ pub(crate) struct Block {
     pub(super) at_barrier: Cell<u32>,
     /// The first of them, and where its barrier is.
     pub(super) first_at_barrier: Cell<Option<(u32, &'static Location<'static>)>>,
+    /// Threads that wait for the cluster or for an mbarrier.
+    pub(super) polling: Cell<u32>,
     pub(super) exited: Cell<u32>,
+    pub(super) mbarriers: RefCell<Mbarriers>,
     shared: SharedMemory,
 }
 
@@ -97,7 +101,9 @@ impl Block {
             warps: warps.collect(),
             at_barrier: Cell::new(0),
             first_at_barrier: Cell::new(None),
+            polling: Cell::new(0),
             exited: Cell::new(0),
+            mbarriers: RefCell::default(),
             shared,
         }
     }
@@ -275,6 +281,18 @@ impl SharedMemory {
             self.written
                 .add(offset as usize)
                 .write_bytes(1, size_of::<T>());
+        }
+    }
+
+    /// Makes the bytes of the `T` at `offset` unwritten: something else than a store will bring them.
+    #[track_caller]
+    pub(crate) fn invalidate<T: Word>(&self, offset: u32) {
+        self.check::<T>(offset, Access::Store);
+        // SAFETY: in bounds, by the check.
+        unsafe {
+            self.written
+                .add(offset as usize)
+                .write_bytes(0, size_of::<T>());
         }
     }
 

@@ -32,6 +32,10 @@ pub enum Collective {
     ReduxAdd,
     /// [`sync_threads`](crate::thread::sync_threads).
     BlockBarrier,
+    /// [`cluster::wait`](crate::ext::cluster::wait).
+    ClusterBarrier,
+    /// [`mbarrier::wait_parity`](crate::ext::mbarrier::wait_parity).
+    Mbarrier,
 }
 
 impl Collective {
@@ -57,6 +61,8 @@ impl fmt::Display for Collective {
             Self::ReduxMax => "redux max",
             Self::ReduxAdd => "redux add",
             Self::BlockBarrier => "block barrier",
+            Self::ClusterBarrier => "cluster barrier",
+            Self::Mbarrier => "mbarrier",
         })
     }
 }

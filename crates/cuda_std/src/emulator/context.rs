@@ -1,9 +1,11 @@
 //! The calling kernel thread, and how it waits.
 
+use super::async_copy::Copies;
 use super::block::Block;
+use super::cluster::Cluster;
 use super::collective::{Answer, Collective, LANES, Request};
 use super::fault::{Fault, FaultKind};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ptr::{self, NonNull};
 use corosensei::Yielder;
 use std::panic::{Location, resume_unwind};
@@ -21,6 +23,17 @@ pub(crate) enum Wait {
     Warp(Request),
     /// The threads of its block.
     Block(&'static Location<'static>),
+    /// The threads of its cluster.
+    Cluster {
+        phase: u32,
+        location: &'static Location<'static>,
+    },
+    /// A phase of a barrier in shared memory.
+    Mbarrier {
+        offset: u32,
+        parity: u32,
+        location: &'static Location<'static>,
+    },
     /// Never again.
     Exited,
 }
@@ -29,19 +42,31 @@ pub(crate) enum Wait {
 pub(crate) struct Thread {
     index: u32,
     block: NonNull<Block>,
+    cluster: NonNull<Cluster>,
     yielder: Cell<*const Yielder<(), ()>>,
     pub(super) wait: Cell<Wait>,
     pub(super) answer: Cell<Answer>,
+    /// The phase of the cluster barrier that it has arrived at and not yet waited for.
+    pub(super) arrival: Cell<Option<u32>>,
+    pub(super) copies: RefCell<Copies>,
 }
 
 impl Thread {
-    pub(super) fn new(index: u32, block: NonNull<Block>) -> Self {
+    /// Thread `index` of `block`, which is one of `cluster`'s.
+    ///
+    /// # Safety
+    ///
+    /// Both stay where they are while the thread exists.
+    pub(super) unsafe fn new(index: u32, block: &Block, cluster: &Cluster) -> Self {
         Self {
             index,
-            block,
+            block: NonNull::from(block),
+            cluster: NonNull::from(cluster),
             yielder: Cell::new(ptr::null()),
             wait: Cell::new(Wait::Nothing),
             answer: Cell::new((0, false)),
+            arrival: Cell::new(None),
+            copies: RefCell::default(),
         }
     }
 
@@ -53,8 +78,13 @@ impl Thread {
 
     #[inline(always)]
     pub(crate) fn block(&self) -> &Block {
-        // SAFETY: the worker keeps the blocks at their place while threads of theirs exist.
+        // SAFETY: `new`'s contract.
         unsafe { self.block.as_ref() }
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        // SAFETY: `new`'s contract.
+        unsafe { self.cluster.as_ref() }
     }
 
     /// The body of the thread's coroutine.
@@ -66,7 +96,7 @@ impl Thread {
         self.wait.set(Wait::Exited);
     }
 
-    fn suspend(&self, wait: Wait) {
+    pub(super) fn suspend(&self, wait: Wait) {
         self.wait.set(wait);
         // SAFETY: `run` set it, and is further down this very stack.
         let yielder = unsafe { &*self.yielder.get() };

@@ -161,7 +161,9 @@ pub enum FaultKind {
         operation: Collective,
         /// The lanes it names, if it is a warp's.
         mask: Option<u32>,
-        /// Index in its block of a thread that does not come.
+        /// Index in the grid of the block of a thread that does not come.
+        missing_block: u32,
+        /// Index in its block of that thread.
         missing_thread: u32,
         /// Where that thread is.
         missing: Missing,
@@ -188,6 +190,50 @@ pub enum FaultKind {
         operation: Collective,
         /// What was given.
         width: u32,
+    },
+    /// A second arrival at the cluster barrier without a wait after the first.
+    ClusterArrivedTwice,
+    /// A wait at the cluster barrier without an arrival before it.
+    ClusterNotArrived,
+    /// A store to a rank that the cluster does not have.
+    NoSuchRank {
+        /// What was given.
+        rank: u32,
+        /// The blocks of the cluster.
+        cluster_blocks: u32,
+    },
+    /// A store to a block of the cluster all of whose threads have returned.
+    PeerExited {
+        /// Its rank.
+        rank: u32,
+    },
+    /// A use of an mbarrier where none has been made.
+    MbarrierMissing {
+        /// Its offset in the dynamic shared memory.
+        offset: u32,
+    },
+    /// An mbarrier made for a number of arrivals that is not 1 to 2^20 - 1.
+    MbarrierArrivals {
+        /// Its offset in the dynamic shared memory.
+        offset: u32,
+        /// What was given.
+        arrivals: u32,
+    },
+    /// More arrivals at an mbarrier in one phase than it was made for.
+    MbarrierOverrun {
+        /// Its offset in the dynamic shared memory.
+        offset: u32,
+    },
+    /// A wait at an mbarrier whose phase nothing completes any more.
+    MbarrierIncomplete {
+        /// Its offset in the dynamic shared memory.
+        offset: u32,
+        /// The parity that is waited for.
+        parity: u32,
+        /// Arrivals that have not come.
+        missing_arrivals: u32,
+        /// Bytes that have not come; below 0: that nobody expects.
+        missing_bytes: i64,
     },
     /// The kernel panicked, with this message.
     Panic(String),
@@ -289,11 +335,15 @@ impl fmt::Display for FaultKind {
             FaultKind::Divergence {
                 operation,
                 mask,
+                missing_block,
                 missing_thread,
                 missing,
             } => {
-                write!(f, "{}", Waiting(*operation, *mask))?;
-                write!(f, " waits for thread {missing_thread}, which ")?;
+                write!(f, "{} waits for ", Waiting(*operation, *mask))?;
+                if *operation == Collective::ClusterBarrier {
+                    write!(f, "block {missing_block}, ")?;
+                }
+                write!(f, "thread {missing_thread}, which ")?;
                 match missing {
                     Missing::Absent => f.write_str("does not exist"),
                     Missing::Exited => f.write_str("has returned"),
@@ -324,6 +374,49 @@ impl fmt::Display for FaultKind {
                     "{operation} of width {width}; it must be 1, 2, 4, 8, 16 or 32"
                 )
             }
+            FaultKind::ClusterArrivedTwice => {
+                f.write_str("second arrival at the cluster barrier without a wait in between")
+            }
+            FaultKind::ClusterNotArrived => {
+                f.write_str("wait at the cluster barrier without an arrival before it")
+            }
+            FaultKind::NoSuchRank {
+                rank,
+                cluster_blocks,
+            } => write!(
+                f,
+                "store to rank {rank} of a cluster of {cluster_blocks} blocks"
+            ),
+            FaultKind::PeerExited { rank } => {
+                write!(
+                    f,
+                    "store to rank {rank}, all of whose threads have returned"
+                )
+            }
+            FaultKind::MbarrierMissing { offset } => {
+                write!(
+                    f,
+                    "no mbarrier has been made at offset {offset} of shared memory"
+                )
+            }
+            FaultKind::MbarrierArrivals { offset, arrivals } => write!(
+                f,
+                "mbarrier at offset {offset} made for {arrivals} arrivals; it must be 1 to 2^20 - 1"
+            ),
+            FaultKind::MbarrierOverrun { offset } => write!(
+                f,
+                "more arrivals at the mbarrier at offset {offset} in one phase than it was made for"
+            ),
+            FaultKind::MbarrierIncomplete {
+                offset,
+                parity,
+                missing_arrivals,
+                missing_bytes,
+            } => write!(
+                f,
+                "mbarrier at offset {offset} never completes the phase of parity {parity}: \
+                 {missing_arrivals} arrivals and {missing_bytes} bytes are missing"
+            ),
             FaultKind::Panic(message) => write!(f, "panicked: {message}"),
         }
     }

@@ -48,6 +48,17 @@ pub(crate) unsafe fn load<T: Word>(address: u64) -> T {
     unsafe { (address as *const T).read() }
 }
 
+/// Raises a fault if the `T` at `address` may not be loaded.
+#[track_caller]
+pub(crate) fn check_load<T: Word>(address: u64) {
+    find(
+        address,
+        size_of::<T>() as u32,
+        Access::Load,
+        Location::caller(),
+    );
+}
+
 /// Puts `value` at `address`.
 ///
 /// # Safety

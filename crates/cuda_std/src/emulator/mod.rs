@@ -9,6 +9,7 @@
 //! * a global access outside every buffer of the launch, misaligned, or a store to a read-only buffer;
 //! * a shared access out of bounds or misaligned, or a load of bytes never stored;
 //! * a shuffle, vote or barrier that some thread it waits for does not reach;
+//! * a cluster or an mbarrier used against its rules;
 //! * a panic in the kernel.
 //!
 //! It needs unwinding: in a program built with `panic = "abort"` a fault aborts.
@@ -17,10 +18,13 @@
 //! |---|---|
 //! | `WARP_SOFTMAX_EMULATOR_THREADS` | the most workers a launch uses; else one a core |
 
+pub(crate) mod async_copy;
 pub(crate) mod block;
+pub(crate) mod cluster;
 pub(crate) mod collective;
 pub(crate) mod context;
 mod fault;
+pub(crate) mod mbarrier;
 pub(crate) mod memory;
 mod panics;
 mod scheduler;

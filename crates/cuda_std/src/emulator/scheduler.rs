@@ -1,6 +1,7 @@
 //! Runs the threads of a cluster's blocks, each until it waits, and lets go those whose partners have come.
 
 use super::block::{Block, Warp};
+use super::cluster::Cluster;
 use super::collective::{self, Collective, LANES, Request, SourceOutsideMask, lanes, same_place};
 use super::context::{self, Thread, Wait};
 use super::fault::{Fault, FaultKind, Missing};
@@ -12,14 +13,14 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 type Coroutines<'a> = &'a mut [Coroutine<(), (), (), SlabStack>];
 
-/// Runs `threads`, which are those of `blocks` in order, to the end.
+/// Runs `threads`, which are those of the blocks of `cluster` in order, to the end.
 pub(super) fn run(
-    blocks: &[Block],
+    cluster: &Cluster,
     threads: &[Thread],
     coroutines: Coroutines,
 ) -> Result<(), Fault> {
     // A panic of a kernel thread comes out of the call that resumed it.
-    let outcome = catch_unwind(AssertUnwindSafe(|| turns(blocks, threads, coroutines)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| turns(cluster, threads, coroutines)));
     let result = outcome.unwrap_or_else(|payload| Err(unwound(payload)));
     context::set_current(core::ptr::null());
     result
@@ -38,16 +39,19 @@ fn unwound(payload: Box<dyn Any + Send>) -> Fault {
     }
 }
 
-fn turns(blocks: &[Block], threads: &[Thread], coroutines: Coroutines) -> Result<(), Fault> {
+fn turns(cluster: &Cluster, threads: &[Thread], coroutines: Coroutines) -> Result<(), Fault> {
+    let blocks = &cluster.blocks;
+    let block_threads = threads.len() / blocks.len();
     loop {
         let mut progress = false;
-        let mut first = 0;
-        for block in blocks {
-            for warp in &block.warps {
-                progress |= warp.runnable.get() != 0;
-                let lanes = first..(first + LANES as usize).min(threads.len());
-                run_warp(block, warp, &threads[lanes.clone()], &mut coroutines[lanes])?;
-                first += warp.existing.count_ones() as usize;
+        for (index, block) in blocks.iter().enumerate() {
+            let start = index * block_threads;
+            for (warp, start) in block.warps.iter().zip((start..).step_by(LANES as usize)) {
+                if warp.runnable.get() != 0 {
+                    progress = true;
+                    let lanes = start..start + warp.existing.count_ones() as usize;
+                    run_warp(block, warp, &threads[lanes.clone()], &mut coroutines[lanes])?;
+                }
             }
         }
         if blocks
@@ -55,6 +59,11 @@ fn turns(blocks: &[Block], threads: &[Thread], coroutines: Coroutines) -> Result
             .all(|block| block.exited.get() == block.threads())
         {
             return Ok(());
+        }
+        for (block, threads) in blocks.iter().zip(threads.chunks(block_threads)) {
+            if block.polling.get() > 0 {
+                progress |= poll(block, threads);
+            }
         }
         if !progress {
             return Err(stuck(blocks, threads));
@@ -85,9 +94,13 @@ fn run_warp(
                 }
             }
             Wait::Block(location) => arrive(block, thread, location)?,
+            Wait::Cluster { .. } | Wait::Mbarrier { .. } => {
+                block.polling.update(|threads| threads + 1);
+            }
             Wait::Exited => {
                 warp.exited.update(|lanes| lanes | 1 << lane);
-                block.exited.update(|exited| exited + 1);
+                block.exited.update(|threads| threads + 1);
+                thread.cluster().leave(thread);
             }
         }
     }
@@ -137,6 +150,7 @@ fn arrive(
             let kind = FaultKind::Divergence {
                 operation: Collective::BlockBarrier,
                 mask: None,
+                missing_block: block.index(),
                 missing_thread: first,
                 missing,
             };
@@ -155,64 +169,124 @@ fn arrive(
     Ok(())
 }
 
-/// Why no thread can go on: the first that waits, and one that it waits for in vain.
-fn stuck(blocks: &[Block], threads: &[Thread]) -> Fault {
-    let block_threads = threads.len() / blocks.len();
-    for threads in threads.chunks(block_threads) {
-        for thread in threads {
-            match thread.wait.get() {
-                Wait::Warp(request) => {
-                    let warp_start = thread.index() / LANES * LANES;
-                    let others = lanes(request.mask).map(|lane| warp_start + lane);
-                    if let Some((other, missing)) = others
-                        .filter_map(|other| Some((other, missing(threads, other, &request)?)))
-                        .next()
-                    {
-                        let kind = FaultKind::Divergence {
-                            operation: request.collective,
-                            mask: Some(request.mask),
-                            missing_thread: other,
-                            missing,
-                        };
-                        return thread.fault(kind, request.location);
-                    }
-                }
-                Wait::Block(location) => {
-                    let exited = threads
-                        .iter()
-                        .find(|other| matches!(other.wait.get(), Wait::Exited));
-                    if let Some(other) = exited {
-                        let kind = FaultKind::Divergence {
-                            operation: Collective::BlockBarrier,
-                            mask: None,
-                            missing_thread: other.index(),
-                            missing: Missing::Exited,
-                        };
-                        return thread.fault(kind, location);
-                    }
-                }
-                Wait::Nothing | Wait::Exited => {}
+/// Lets those threads of `block` go on whose cluster barrier or mbarrier is open; whether there are any.
+fn poll(block: &Block, threads: &[Thread]) -> bool {
+    let mut progress = false;
+    for thread in threads {
+        let open = match thread.wait.get() {
+            Wait::Cluster { phase, .. } => thread.cluster().phase() != phase,
+            Wait::Mbarrier { offset, parity, .. } => {
+                block.mbarriers.borrow_mut().is_complete(offset, parity)
             }
+            _ => false,
+        };
+        if open {
+            progress = true;
+            thread.wait.set(Wait::Nothing);
+            block.polling.update(|threads| threads - 1);
+            let lane = thread.index() % LANES;
+            let warp = block.warp_of(thread.index());
+            warp.runnable.update(|lanes| lanes | 1 << lane);
         }
     }
-    unreachable!("threads that all wait for one another have been let go")
+    progress
 }
 
-/// Where thread `other` is, if it does not meet `request`.
-fn missing(threads: &[Thread], other: u32, request: &Request) -> Option<Missing> {
-    let Some(other) = threads.get(other as usize) else {
+/// Why no thread can go on: the first that waits, and what for.
+fn stuck(blocks: &[Block], threads: &[Thread]) -> Fault {
+    let block_threads = threads.len() / blocks.len();
+    threads
+        .iter()
+        .enumerate()
+        .find_map(|(index, thread)| {
+            let block = index / block_threads * block_threads;
+            let mates = &threads[block..block + block_threads];
+            let kind = match thread.wait.get() {
+                Wait::Warp(request) => {
+                    let warp = thread.index() / LANES * LANES;
+                    let mut lanes = lanes(request.mask).map(|lane| warp + lane);
+                    lanes.find_map(|other| {
+                        let missing = place(
+                            mates.get(other as usize),
+                            |wait| matches!(wait, Wait::Warp(other) if other.meets(&request)),
+                        )?;
+                        Some(FaultKind::Divergence {
+                            operation: request.collective,
+                            mask: Some(request.mask),
+                            missing_block: thread.block().index(),
+                            missing_thread: other,
+                            missing,
+                        })
+                    })
+                }
+                Wait::Block(_) => first_missing(Collective::BlockBarrier, mates, |other| {
+                    matches!(other.wait.get(), Wait::Block(_))
+                }),
+                Wait::Cluster { .. } => {
+                    first_missing(Collective::ClusterBarrier, threads, |other| {
+                        matches!(other.wait.get(), Wait::Exited)
+                            || other.cluster().has_arrived(other)
+                    })
+                }
+                Wait::Mbarrier { offset, parity, .. } => {
+                    let missing = thread.block().mbarriers.borrow_mut().missing(offset);
+                    missing.map(|missing| FaultKind::MbarrierIncomplete {
+                        offset,
+                        parity,
+                        missing_arrivals: missing.arrivals,
+                        missing_bytes: missing.bytes,
+                    })
+                }
+                Wait::Nothing | Wait::Exited => None,
+            };
+            let (.., location) = whereabouts(thread.wait.get())?;
+            Some(thread.fault(kind?, location))
+        })
+        .expect("threads that all wait for one another have been let go")
+}
+
+/// The first of `threads` that `is_there` does not hold for.
+fn first_missing(
+    operation: Collective,
+    threads: &[Thread],
+    is_there: impl Fn(&Thread) -> bool,
+) -> Option<FaultKind> {
+    let other = threads.iter().find(|thread| !is_there(thread))?;
+    Some(FaultKind::Divergence {
+        operation,
+        mask: None,
+        missing_block: other.block().index(),
+        missing_thread: other.index(),
+        missing: place(Some(other), |_| false)?,
+    })
+}
+
+/// Where `thread` is, unless what it waits for `is_right`.
+fn place(thread: Option<&Thread>, is_right: impl Fn(Wait) -> bool) -> Option<Missing> {
+    let Some(thread) = thread else {
         return Some(Missing::Absent);
     };
-    let (collective, mask, location) = match other.wait.get() {
-        Wait::Nothing => return None,
-        Wait::Exited => return Some(Missing::Exited),
-        Wait::Warp(other) if other.meets(request) => return None,
-        Wait::Warp(other) => (other.collective, Some(other.mask), other.location),
-        Wait::Block(location) => (Collective::BlockBarrier, None, location),
-    };
-    Some(Missing::Waits {
-        operation: collective,
-        mask,
-        location: location.into(),
+    let wait = thread.wait.get();
+    if is_right(wait) {
+        return None;
+    }
+    Some(match whereabouts(wait) {
+        None => Missing::Exited,
+        Some((operation, mask, location)) => Missing::Waits {
+            operation,
+            mask,
+            location: location.into(),
+        },
     })
+}
+
+/// What a thread waits for, with which lanes, and where; nothing if it has returned.
+fn whereabouts(wait: Wait) -> Option<(Collective, Option<u32>, &'static Location<'static>)> {
+    match wait {
+        Wait::Nothing | Wait::Exited => None,
+        Wait::Warp(request) => Some((request.collective, Some(request.mask), request.location)),
+        Wait::Block(location) => Some((Collective::BlockBarrier, None, location)),
+        Wait::Cluster { location, .. } => Some((Collective::ClusterBarrier, None, location)),
+        Wait::Mbarrier { location, .. } => Some((Collective::Mbarrier, None, location)),
+    }
 }

@@ -1,6 +1,7 @@
 //! Workers: each has stacks and blocks of its own, and takes the next cluster of the grid when it is done.
 
 use super::block::{Block, Grid, SharedMemory};
+use super::cluster::Cluster;
 use super::context::Thread;
 use super::fault::Fault;
 use super::scheduler;
@@ -115,9 +116,9 @@ impl Queue {
 #[derive(Default)]
 pub(super) struct Worker {
     slab: Slab,
-    pub(super) coroutines: Vec<Coroutine<(), (), (), SlabStack>>,
-    pub(super) threads: Vec<Thread>,
-    pub(super) blocks: Vec<Block>,
+    coroutines: Vec<Coroutine<(), (), (), SlabStack>>,
+    threads: Vec<Thread>,
+    cluster: Cluster,
     spare_shared: Vec<SharedMemory>,
 }
 
@@ -142,30 +143,33 @@ impl Worker {
     /// Runs the blocks from `first_block` on that make a cluster.
     fn run_cluster(&mut self, grid: &Grid, first_block: u32) -> Result<(), Fault> {
         self.start(grid, first_block);
-        let result = scheduler::run(&self.blocks, &self.threads, &mut self.coroutines);
+        let result = scheduler::run(&self.cluster, &self.threads, &mut self.coroutines);
         // After a fault this unwinds the threads that still wait.
         self.coroutines.clear();
         self.slab.check(self.threads.len(), grid.kernel.name);
         self.threads.clear();
-        let shared = self.blocks.drain(..).map(Block::into_shared);
+        let shared = self.cluster.blocks.drain(..).map(Block::into_shared);
         self.spare_shared.extend(shared);
         result
     }
 
     /// Makes the threads of the cluster, ready to run.
     fn start(&mut self, grid: &Grid, first_block: u32) {
-        let cluster_threads = (grid.cluster_blocks * grid.block_threads) as usize;
-        self.slab.reserve(cluster_threads);
+        let cluster_threads = grid.cluster_blocks * grid.block_threads;
+        self.slab.reserve(cluster_threads as usize);
+        self.cluster.reset(cluster_threads);
         for index in first_block..first_block + grid.cluster_blocks {
             let mut shared = self.spare_shared.pop().unwrap_or_default();
             shared.reset(grid.shared_bytes);
             // SAFETY: the blocks are gone before `run_cluster` returns.
-            self.blocks.push(unsafe { Block::new(grid, index, shared) });
+            let block = unsafe { Block::new(grid, index, shared) };
+            self.cluster.blocks.push(block);
         }
-        for block in &self.blocks {
-            let block = NonNull::from(block);
-            self.threads
-                .extend((0..grid.block_threads).map(|index| Thread::new(index, block)));
+        for block in &self.cluster.blocks {
+            self.threads.extend((0..grid.block_threads).map(|index| {
+                // SAFETY: the blocks are complete, and stay there until the threads are gone.
+                unsafe { Thread::new(index, block, &self.cluster) }
+            }));
         }
         for (index, thread) in self.threads.iter().enumerate() {
             let thread = NonNull::from(thread);

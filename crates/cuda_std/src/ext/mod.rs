@@ -6,10 +6,15 @@
 //! | [`warp`] | integer reductions, a shuffle of two floats |
 //! | [`math`] | f32 operations of stated bits, opaque values |
 //! | [`convert`] | f16 and bf16 as bits |
+//! | [`async_copy`] | copies to shared memory that run by themselves |
+//! | [`cluster`], [`mbarrier`] | blocks that reach one another's shared memory (sm_90) |
 
+pub mod async_copy;
+pub mod cluster;
 pub mod convert;
 mod global;
 pub mod math;
+pub mod mbarrier;
 mod shared;
 pub mod warp;
 mod word;
