@@ -62,28 +62,34 @@ fn library_sources(tarball: Option<&Path>) -> Result<String, Error> {
     Ok(format!("put into {}", library.display()))
 }
 
-/// Unpacks the folder `library` of a tarball to `library`.
+/// Unpacks the library sources from a tarball to `library`.
 fn unpack(tarball: &Path, library: &Path) -> Result<(), Error> {
     if !tarball.is_file() {
         return Err(format!("there is no file {}", tarball.display()).into());
     }
     // Beside its place first, so that a failure leaves no half of it there.
     let partial = library.with_extension("partial");
-    if partial.exists() {
-        fs::remove_dir_all(&partial)?;
-    }
     fs::create_dir_all(&partial).map_err(|error| format!("{}: {error}", partial.display()))?;
-    let mut tar = Command::new("tar");
-    tar.arg("-xJf")
-        .arg(tarball)
-        .arg("-C")
-        .arg(&partial)
-        .arg("library");
-    let unpacked = command::output(&mut tar)
-        .map_err(|error| format!("{error}\nUnpacking needs the programs `tar` and `xz`").into())
-        .and_then(|_| Ok(fs::rename(partial.join("library"), library)?));
+    let unpacked = unpack_by_way_of(&partial, tarball, library);
     fs::remove_dir_all(&partial)?;
     unpacked
+}
+
+fn unpack_by_way_of(partial: &Path, tarball: &Path, library: &Path) -> Result<(), Error> {
+    let mut tar = Command::new("tar");
+    tar.arg("-xJf").arg(tarball).arg("-C").arg(partial);
+    command::output(&mut tar)
+        .map_err(|error| format!("{error}\nUnpacking needs the programs `tar` and `xz`"))?;
+    // The folder alone, or rust-src as Rust publishes it.
+    let published = format!("rust-src-{PINNED_RUSTC}/rust-src/lib/rustlib/src/rust/library");
+    let mut places = ["library", &published]
+        .map(|place| partial.join(place))
+        .into_iter();
+    let unpacked = places.find(|place| place.is_dir()).ok_or_else(|| {
+        let tarball = tarball.display();
+        format!("{tarball} has neither the folder `library` nor `{published}`")
+    })?;
+    Ok(fs::rename(unpacked, library)?)
 }
 
 fn ptxas() -> Result<String, Error> {

@@ -20,15 +20,8 @@ impl Toolchain {
     ///
     /// [`BuildError::ToolMissing`] and [`BuildError::WrongCompiler`].
     pub fn find(dir: &Path) -> Result<Self, BuildError> {
-        let found = rustc(dir, &["--version"])?;
-        // `rustc 1.95.0 (59807616e 2026-04-14)`
-        let release = found.split_whitespace().nth(1).unwrap_or(&found);
-        if release != PINNED_RUSTC {
-            return Err(BuildError::WrongCompiler {
-                found: release.to_owned(),
-            });
-        }
-        let sysroot = rustc(dir, &["--print", "sysroot"])?.into();
+        check_release(&print("rustc", &["--version"], dir)?)?;
+        let sysroot = print("rustc", &["--print", "sysroot"], dir)?.into();
         Ok(Self { sysroot })
     }
 
@@ -52,30 +45,33 @@ impl Toolchain {
     }
 }
 
-/// What `rustc` prints, run in `dir` because a `rust-toolchain.toml` there may choose it.
-fn rustc(dir: &Path, arguments: &[&str]) -> Result<String, BuildError> {
-    let output = Command::new("rustc")
-        .args(arguments)
-        .current_dir(dir)
-        .output();
+/// What `program` prints, run in `dir` because a `rust-toolchain.toml` there may choose the compiler.
+fn print(program: &str, arguments: &[&str], dir: &Path) -> Result<String, BuildError> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).current_dir(dir).output();
     let output = output.map_err(|source| BuildError::ToolMissing {
-        program: "rustc".into(),
+        program: program.into(),
         source,
     })?;
-    let text = if output.status.success() {
-        output.stdout
-    } else {
-        output.stderr
-    };
-    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {
-        Ok(text)
-    } else {
-        // rustup's proxy: the toolchain that was asked for is not installed.
-        Err(BuildError::WrongCompiler {
-            found: format!("not usable ({text})"),
-        })
+        return Ok(text(&output.stdout));
     }
+    // rustup's word that the toolchain asked for is not installed.
+    Err(BuildError::WrongCompiler {
+        found: format!("not usable ({})", text(&output.stderr)),
+    })
+}
+
+/// Whether this is [`PINNED_RUSTC`], from what it says of itself: `rustc 1.95.0 (59807616e 2026-04-14)`.
+fn check_release(version: &str) -> Result<(), BuildError> {
+    let found = version.split_whitespace().nth(1).unwrap_or(version);
+    if found == PINNED_RUSTC {
+        return Ok(());
+    }
+    Err(BuildError::WrongCompiler {
+        found: found.to_owned(),
+    })
 }
 
 /// The release whose library sources lie in `library`; `None` if there are none.
@@ -134,8 +130,73 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_the_library_has_no_release() {
-        let nowhere = std::env::temp_dir().join("there-is-no-library-here");
-        assert_eq!(library_release(&nowhere).unwrap(), None);
+    fn any_other_release_is_refused_with_the_command_that_gets_the_right_one() {
+        check_release("rustc 1.95.0 (59807616e 2026-04-14)").unwrap();
+        for other in ["1.95.1", "1.96.0", "1.95.0-nightly", "1.95.0-beta.3"] {
+            let error = check_release(&format!("rustc {other} (59807616e 2026-04-14)"));
+            let text = error.unwrap_err().to_string();
+            assert!(
+                text.contains(&format!("`rustc` here is {other}.")),
+                "{text}"
+            );
+            assert!(text.contains("rustup toolchain install 1.95.0"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_is_not_there_and_one_that_fails_are_told_apart() {
+        let here = Path::new(".");
+        let text = print("no-such-rustc", &[], here).unwrap_err().to_string();
+        assert!(
+            text.starts_with("`no-such-rustc` could not be started"),
+            "{text}"
+        );
+        let text = print("rustc", &["--no-such-option"], here)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("not usable (error: Unrecognized option"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn absent_and_older_library_sources_are_refused_with_the_place_and_the_commands() {
+        let sysroot = std::env::temp_dir().join(format!("cuda-builder-{}", std::process::id()));
+        let toolchain = Toolchain {
+            sysroot: sysroot.clone(),
+        };
+        let library = toolchain.library_dir();
+        let refused = || toolchain.check_library().unwrap_err().to_string();
+        let absent = refused();
+        let place = library.display();
+        assert!(
+            absent.starts_with(&format!("no Rust library sources in {place}.")),
+            "{absent}"
+        );
+        for command in [
+            "`rustup component add rust-src --toolchain 1.95.0`",
+            "`cargo xtask setup`",
+            "`cargo xtask setup --from TARBALL`",
+        ] {
+            assert!(absent.contains(command), "{absent}");
+        }
+
+        fs::create_dir_all(library.join("core/src/num")).unwrap();
+        fs::write(library.join("Cargo.lock"), "").unwrap();
+        let write = |file: &str, since: &str| {
+            let text = format!("#[stable(feature = \"a\", since = \"{since}\")]\n");
+            fs::write(library.join("core/src").join(file), text).unwrap();
+        };
+        write("lib.rs", "1.0.0");
+        write("num/mod.rs", "1.94.0");
+        let older = refused();
+        assert!(
+            older.contains("are those of 1.94.0, not of 1.95.0"),
+            "{older}"
+        );
+        write("num/mod.rs", "1.95.0");
+        toolchain.check_library().unwrap();
+        fs::remove_dir_all(sysroot).unwrap();
     }
 }
