@@ -50,6 +50,22 @@ pub(crate) unsafe fn softmax(
     input: Side<'_>,
     output: Side<'_>,
 ) -> Result<(), Error> {
+    // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned: for every
+    // row of a part, the layout leads to elements of both, and the plan's grid covers the part.
+    each(problem, plan, options, input, output, |launch| unsafe {
+        device.launch(launch)
+    })
+}
+
+/// Makes the launches that `plan` says and gives them to `launch`, until one fails.
+pub(crate) fn each(
+    problem: &Problem,
+    plan: &Plan,
+    options: Options,
+    input: Side<'_>,
+    output: Side<'_>,
+    mut launch: impl FnMut(&Launch<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     let buffers = [buffer(input, false), buffer(output, true)];
     for number in 0..plan.launches() {
         let part = problem.part(number);
@@ -61,18 +77,14 @@ pub(crate) unsafe fn softmax(
             layout: part.layout,
             options,
         };
-        let launch = Launch {
+        launch(&Launch {
             kernel: plan.kernel(),
             grid: part.rows.div_ceil(plan.rows_per_block()),
             block: plan.threads_per_block(),
             shared_bytes: plan.shared_bytes(),
             parameters: &parameters.pointers(),
             buffers: &buffers,
-        };
-        // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned: for
-        // every row of the part, the layout leads to elements of both, and the plan's grid covers
-        // the part.
-        unsafe { device.launch(&launch)? };
+        })?;
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, l
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Softmax {
-    options: Options,
+    pub(crate) options: Options,
     forced_way: Option<Way>,
 }
 
@@ -208,6 +208,18 @@ impl Softmax {
     /// Until the work is done, both sides are memory of the device, and nothing touches the
     /// output's elements, or writes the input's, that is not ordered with the work.
     unsafe fn run(&self, device: &Device, input: Side<'_>, output: Side<'_>) -> Result<(), Error> {
+        let (problem, plan) = self.plan_sides(device, input, output)?;
+        // SAFETY: planned: just now, and the sides do not meet; live: the caller's.
+        unsafe { launch::softmax(device, &problem, &plan, self.options, input, output) }
+    }
+
+    /// The plan from one side to another that do not meet, unless they are the same elements.
+    pub(crate) fn plan_sides(
+        &self,
+        device: &Device,
+        input: Side<'_>,
+        output: Side<'_>,
+    ) -> Result<(Problem, Plan), Error> {
         let problem = Problem::of_sides(input, output)?;
         if problem.operands_meet(input.address, output.address) {
             return Err(Error::InputOutputOverlap {
@@ -221,7 +233,6 @@ impl Softmax {
             });
         }
         let plan = self.plan_for(device, &problem)?;
-        // SAFETY: planned: just now, and the sides do not meet; live: the caller's.
-        unsafe { launch::softmax(device, &problem, &plan, self.options, input, output) }
+        Ok((problem, plan))
     }
 }

@@ -1,15 +1,16 @@
 //! Events, graphs and copies on a GPU, for this project's benches and tests. No part of the stable
 //! interface.
 //!
-//! A device that is the emulator is an error everywhere.
+//! A device that is the emulator is an error, except where it says otherwise.
 
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use cuda_driver::{CUevent, CUgraphExec, CaptureMode, EventTiming};
 
 use super::cuda::{Queue, failed};
-use super::{Backend, Device};
-use crate::{Element, Error, Tensor};
+use super::{Backend, Device, emulated};
+use crate::{Element, Error, Input, Output, Softmax, launch};
 
 fn queue(device: &Device) -> Result<&Queue, Error> {
     match &device.inner.backend {
@@ -150,8 +151,25 @@ impl Drop for Graph {
     }
 }
 
-/// Copies a tensor into another of as many elements, as the driver does it.
-pub fn copy<T: Element>(from: &Tensor<T>, to: &mut Tensor<T>) -> Result<(), Error> {
+/// Copies a packed tensor into another of as many elements, as the driver does it. The emulator
+/// copies, too.
+pub fn copy<'a, 'b, T: Element>(
+    from: impl Input<'a, Elem = T>,
+    to: impl Output<'b, Elem = T>,
+) -> Result<(), Error> {
+    let (from, to) = (from.into_view(), to.into_view_mut());
+    for (shape, strides) in [(from.shape(), from.strides()), (to.shape(), to.strides())] {
+        let mut packed = 1;
+        for (&extent, &stride) in shape.iter().zip(strides).rev() {
+            if extent > 1 && stride != packed {
+                return Err(Error::Driver {
+                    call: "cuMemcpyDtoDAsync",
+                    source: format!("strides {strides:?} of {shape:?} are not packed").into(),
+                });
+            }
+            packed *= extent;
+        }
+    }
     if from.len() != to.len() {
         return Err(Error::Length {
             given: from.len(),
@@ -165,17 +183,72 @@ pub fn copy<T: Element>(from: &Tensor<T>, to: &mut Tensor<T>) -> Result<(), Erro
             second: to.device().name().into(),
         });
     }
-    let queue = queue(from.device())?;
-    let _current = queue.gpu.enter()?;
     if from.is_empty() {
         return Ok(());
     }
     let bytes = from.len() * size_of::<T>();
+    let queue = match &from.device().inner.backend {
+        Backend::Cuda(queue) => queue,
+        Backend::Emulator(_) => {
+            let from = ptr::with_exposed_provenance(from.address() as usize);
+            // SAFETY: both have as many bytes; one is borrowed for writing, so the other is not it.
+            unsafe { emulated::upload(to.address(), from, bytes) };
+            return Ok(());
+        }
+    };
+    let _current = queue.gpu.enter()?;
     let driver = queue.gpu.driver;
-    // SAFETY: live: the stream is; device range: two tensors of as many bytes, one borrowed for
+    // SAFETY: live: the stream is; device range: both have as many bytes, and one is borrowed for
     // writing.
     unsafe { driver.memcpy_dtod_async(to.address(), from.address(), bytes, queue.stream) }
         .map_err(failed("cuMemcpyDtoDAsync"))
+}
+
+/// What the driver alone takes: launches a softmax `times` times, with everything decided before,
+/// and returns how long the calls took on this thread. Nothing is waited for.
+pub fn time_raw_launches<'x, 'y>(
+    softmax: &Softmax,
+    x: impl Input<'x>,
+    y: impl Output<'y>,
+    times: usize,
+) -> Result<Duration, Error> {
+    let (x, y) = (x.into_view(), y.into_view_mut());
+    let (device, input, output) = (x.device(), x.side(), y.side());
+    let queue = queue(device)?;
+    if !device.shares_stream_with(y.device()) {
+        return Err(Error::DeviceMismatch {
+            first: device.name().into(),
+            second: y.device().name().into(),
+        });
+    }
+    let (problem, plan) = softmax.plan_sides(device, input, output)?;
+    let driver = queue.gpu.driver;
+    let _current = queue.gpu.enter()?;
+    let mut taken = Duration::ZERO;
+    launch::each(&problem, &plan, softmax.options, input, output, |launch| {
+        let function = queue.function(launch.kernel)?;
+        let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
+        let (shared_bytes, parameters) = (launch.shared_bytes, launch.parameters);
+        let start = Instant::now();
+        for _ in 0..times {
+            // SAFETY: live: kernels stay loaded, and the stream lives as long as the device;
+            // parameters, kernel: as planned for these views, which vouch for their memory.
+            unsafe {
+                driver.launch_kernel(
+                    function,
+                    grid,
+                    block,
+                    shared_bytes,
+                    queue.stream,
+                    parameters,
+                )
+            }
+            .map_err(failed("cuLaunchKernel"))?;
+        }
+        taken += start.elapsed();
+        Ok(())
+    })?;
+    Ok(taken)
 }
 
 /// The device's stream, for libraries that take one; null for the emulator.

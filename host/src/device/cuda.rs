@@ -275,7 +275,7 @@ impl Queue {
     }
 
     /// The context is current.
-    fn function(&self, kernel: KernelId) -> Result<cuda_driver::CUfunction, Error> {
+    pub(super) fn function(&self, kernel: KernelId) -> Result<cuda_driver::CUfunction, Error> {
         let gpu = self.gpu;
         if let Some(function) = gpu.kernels.get(kernel) {
             return Ok(function);
