@@ -10,17 +10,25 @@ use cuda_std::kernel;
 use crate::element::{Bf16, Element, F16, F32};
 use crate::options::Options;
 use crate::row::RowLayout;
-use crate::{block, stream, warp};
+use crate::{access, chunked, exchange, packed, stream, warp};
 
 macro_rules! entries {
     ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:literal, $threads:literal;)*) => {
-        $(entries!(@entry $way $name $in, $out, $lanes, $steps, $v, $threads);)*
+        $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, $threads);)*
 
         /// Every kernel, for the emulator.
         #[cfg(not(target_arch = "nvptx64"))]
         pub static REGISTRY: &[cuda_std::emulator::Kernel] = &[$($name::KERNEL),*];
     };
-    (@entry $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $threads:literal) => {
+    // Clusters are there from sm_90 on.
+    (@where split $($rest:tt)*) => { entries!(@clusters split $($rest)*); };
+    (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
+    (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
+    (@clusters $($rest:tt)*) => {
+        entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
+    };
+    (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $threads:literal) => {
+        $($where)*
         /// Softmax of rows; the table's line says of which types, and how a row is covered.
         ///
         /// # Safety
@@ -46,12 +54,31 @@ macro_rules! entries {
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {
         warp::softmax::<$in, $out, $lanes, $steps, $v>($x, $y, $rows, $cols, &$layout, &$options)
     };
-    (@call $way:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+    (@call packed $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+     $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
+        // Packed rows need no layout.
+        let _ = &$layout;
+        packed::softmax::<$in, $out, $lanes, $steps, $v>($x, $y, $rows, $cols, &$options)
+    }};
+    (@call stream $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
         const { assert!($lanes == 32) };
         // The grid has a block a row.
         let _ = $rows;
-        $way::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
+        stream::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
+    }};
+    (@call block $($rest:tt)*) => { entries!(@chunked Registers, Block, $($rest)*) };
+    (@call staged $($rest:tt)*) => { entries!(@chunked Staged, Block, $($rest)*) };
+    (@call split $($rest:tt)*) => { entries!(@chunked Registers, Cluster, $($rest)*) };
+    (@call split_staged $($rest:tt)*) => { entries!(@chunked Staged, Cluster, $($rest)*) };
+    (@chunked $access:ident, $exchange:ident, $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+     $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
+        const { assert!($lanes == 32) };
+        // The grid has as many rows as the call.
+        let _ = $rows;
+        chunked::softmax::<$in, $out, access::$access<$in, $out>, exchange::$exchange, $steps, $v>(
+            $x, $y, $cols, &$layout, &$options,
+        )
     }};
 }
 
@@ -65,7 +92,15 @@ entries! {
     warp softmax_warp_32x2_f32_f32: F32 => F32, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_f32: F32 => F32, 32 x 8 x 4, 32;
+    packed softmax_packed_1x5_f32_f32: F32 => F32, 1 x 5 x 4, 64;
+    packed softmax_packed_1x9_f32_f32: F32 => F32, 1 x 9 x 4, 64;
+    packed softmax_packed_1x16_f32_f32: F32 => F32, 1 x 16 x 4, 64;
+    packed softmax_packed_4x8_f32_f32: F32 => F32, 4 x 8 x 4, 64;
+    packed softmax_packed_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 512;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f16: F16 => F16, 1 x 2 x 8, 128;
@@ -75,7 +110,15 @@ entries! {
     warp softmax_warp_16x2_f16_f16: F16 => F16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
+    packed softmax_packed_1x3_f16_f16: F16 => F16, 1 x 3 x 8, 64;
+    packed softmax_packed_1x5_f16_f16: F16 => F16, 1 x 5 x 8, 64;
+    packed softmax_packed_1x8_f16_f16: F16 => F16, 1 x 8 x 8, 64;
+    packed softmax_packed_4x4_f16_f16: F16 => F16, 4 x 4 x 8, 64;
+    packed softmax_packed_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
     block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_bf16: Bf16 => Bf16, 1 x 2 x 8, 128;
@@ -85,7 +128,15 @@ entries! {
     warp softmax_warp_16x2_bf16_bf16: Bf16 => Bf16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
+    packed softmax_packed_1x3_bf16_bf16: Bf16 => Bf16, 1 x 3 x 8, 64;
+    packed softmax_packed_1x5_bf16_bf16: Bf16 => Bf16, 1 x 5 x 8, 64;
+    packed softmax_packed_1x8_bf16_bf16: Bf16 => Bf16, 1 x 8 x 8, 64;
+    packed softmax_packed_4x4_bf16_bf16: Bf16 => Bf16, 4 x 4 x 8, 64;
+    packed softmax_packed_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
     block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f32: F16 => F32, 1 x 2 x 8, 128;
@@ -95,7 +146,15 @@ entries! {
     warp softmax_warp_16x2_f16_f32: F16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
+    packed softmax_packed_1x3_f16_f32: F16 => F32, 1 x 3 x 8, 64;
+    packed softmax_packed_1x5_f16_f32: F16 => F32, 1 x 5 x 8, 64;
+    packed softmax_packed_1x8_f16_f32: F16 => F32, 1 x 8 x 8, 64;
+    packed softmax_packed_4x4_f16_f32: F16 => F32, 4 x 4 x 8, 64;
+    packed softmax_packed_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
     block softmax_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    staged softmax_staged_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    split softmax_split_f16_f32: F16 => F32, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_f32: Bf16 => F32, 1 x 2 x 8, 128;
@@ -105,7 +164,15 @@ entries! {
     warp softmax_warp_16x2_bf16_f32: Bf16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
+    packed softmax_packed_1x3_bf16_f32: Bf16 => F32, 1 x 3 x 8, 64;
+    packed softmax_packed_1x5_bf16_f32: Bf16 => F32, 1 x 5 x 8, 64;
+    packed softmax_packed_1x8_bf16_f32: Bf16 => F32, 1 x 8 x 8, 64;
+    packed softmax_packed_4x4_bf16_f32: Bf16 => F32, 4 x 4 x 8, 64;
+    packed softmax_packed_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
     block softmax_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    staged softmax_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    split softmax_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f32_f16: F32 => F16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_f16: F32 => F16, 1 x 2 x 4, 128;
@@ -116,7 +183,15 @@ entries! {
     warp softmax_warp_32x2_f32_f16: F32 => F16, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_f16: F32 => F16, 32 x 8 x 4, 32;
+    packed softmax_packed_1x5_f32_f16: F32 => F16, 1 x 5 x 4, 64;
+    packed softmax_packed_1x9_f32_f16: F32 => F16, 1 x 9 x 4, 64;
+    packed softmax_packed_1x16_f32_f16: F32 => F16, 1 x 16 x 4, 64;
+    packed softmax_packed_4x8_f32_f16: F32 => F16, 4 x 8 x 4, 64;
+    packed softmax_packed_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
     block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 512;
     stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_bf16: F32 => Bf16, 1 x 2 x 4, 128;
@@ -127,6 +202,14 @@ entries! {
     warp softmax_warp_32x2_f32_bf16: F32 => Bf16, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_bf16: F32 => Bf16, 32 x 8 x 4, 32;
+    packed softmax_packed_1x5_f32_bf16: F32 => Bf16, 1 x 5 x 4, 64;
+    packed softmax_packed_1x9_f32_bf16: F32 => Bf16, 1 x 9 x 4, 64;
+    packed softmax_packed_1x16_f32_bf16: F32 => Bf16, 1 x 16 x 4, 64;
+    packed softmax_packed_4x8_f32_bf16: F32 => Bf16, 4 x 8 x 4, 64;
+    packed softmax_packed_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
     block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
 }

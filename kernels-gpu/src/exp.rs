@@ -113,7 +113,7 @@ impl Accuracy for Full {
         // Minimax on |r| <= 0.3466 with the first two coefficients fixed at 1.
         let mut p = fma(0.001_381_422_2, r, 0.008_368_899);
         p = fma(p, r, 0.041_668_406);
-        p = fma(p, r, 0.166_665_19);
+        p = fma(p, r, 0.166_665_2);
         p = fma(p, r, 0.499_999_93);
         p = fma(p, r, 1.0);
         p = fma(p, r, 1.0);
@@ -133,7 +133,7 @@ impl Accuracy for Short {
         let mut p = fma(0.009_570_102, r, 0.055_917_86);
         p = fma(p, r, 0.240_247_45);
         p = fma(p, r, 0.693_121_8);
-        p = fma(p, r, 0.999_999_26);
+        p = fma(p, r, 0.999_999_3);
         scale(p, shifted)
     }
 }

@@ -3,14 +3,18 @@
 //! | level | modules | who calls | valid in |
 //! |---|---|---|---|
 //! | ideas | [`element`], [`exp`], [`online`], [`options`], [`row`] | a thread | that thread |
-//! | cooperation | [`reduce`], [`tile`] | whole warps | every lane of the group |
-//! | ways of covering a row | [`warp`], [`block`], [`stream`] | whole blocks | the row, in memory |
+//! | cooperation | [`tile`], [`reduce`], [`stage`], [`access`], [`exchange`] | whole warps or blocks | each says where |
+//! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`] | whole blocks | the row, in memory |
 //! | entry points | [`entries`] | the host | |
 //!
 //! | way | row length | how |
 //! |---|---|---|
 //! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
-//! | [`block`] | up to 32,768 | a block a row, 1,024 elements a warp, row in registers |
+//! | [`packed`] | up to 512, of any alignment | as `warp`, many adjacent rows at once through shared memory |
+//! | [`block`](chunked) | up to 32,768 | a block a row, a chunk of 1,024 elements a warp, in registers |
+//! | [`staged`](chunked) | up to 32,768, of any alignment | as `block`, through shared memory |
+//! | [`split`](chunked) | up to 524,288 | as `block`, with the blocks of a cluster to a row (sm_90 on) |
+//! | [`split_staged`](chunked) | up to 524,288, of any alignment | as `split`, through shared memory |
 //! | [`stream`] | any | a block a row, read twice |
 //!
 //! **The bits of a result depend on the row alone.** A row is cut by element index into chunks of
@@ -24,14 +28,18 @@
     feature(abi_ptx, asm_experimental_arch)
 )]
 
-pub mod block;
+pub mod access;
+pub mod chunked;
 pub mod element;
 pub mod entries;
+pub mod exchange;
 pub mod exp;
 pub mod online;
 pub mod options;
+pub mod packed;
 pub mod reduce;
 pub mod row;
+pub mod stage;
 pub mod stream;
 pub mod tile;
 pub mod warp;

@@ -7,6 +7,7 @@
 //!
 //! A group is 2, 4, .., 32 adjacent lanes. Sums are fixed trees, and every lane gets the same bits.
 
+use cuda_std::ext::cluster::store_async;
 use cuda_std::ext::math::max_nan;
 use cuda_std::ext::warp::{redux_max_i32, shuffle_xor_pair};
 use cuda_std::ext::{Shared, U32x4};
@@ -66,19 +67,23 @@ pub fn lanes_sum<A: Accuracy, const LANES: u32>(mut pair: Pair) -> Pair {
     pair
 }
 
-/// Merges partials 0 to `count - 1`, at most 32, in a fixed tree over their numbers.
+/// Merges partials 0 to `count - 1` in a fixed order: those 32 apart one after the other, then a tree.
 ///
-/// `partial(i)` gives the i-th; a lane asks for one at most. With `count` up to 2^k, every group of
-/// 2^k lanes does the same work, so the tree is no deeper than it must be and all lanes get its bits.
+/// `partial(i)` gives the i-th. With `count` up to 2^k < 32, every group of 2^k lanes does the same
+/// work, so the tree is no deeper than it must be and all lanes get its bits.
 #[inline(always)]
-pub fn combine(count: u32, partial: impl FnOnce(u32) -> Partial) -> Partial {
-    let group = count.next_power_of_two();
-    let index = lane_id() & (group - 1);
-    let own = if index < count {
+pub fn combine(count: u32, partial: impl Fn(u32) -> Partial) -> Partial {
+    let group = count.min(WARP).next_power_of_two();
+    let mut index = lane_id() & (group - 1);
+    let mut own = if index < count {
         partial(index)
     } else {
         Partial::EMPTY
     };
+    while index + WARP < count {
+        index += WARP;
+        own = own.merge(partial(index));
+    }
     let max = lanes_max::<WARP>(own.max);
     let mut sum = own.sum_relative_to(max);
     let mut lane_mask = group / 2;
@@ -121,9 +126,28 @@ impl PartialSlots {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn put(self, slot: u32, partial: Partial) {
-        let words = [partial.max, partial.sum.hi, partial.sum.lo, 0.0].map(f32::to_bits);
         // SAFETY: in-bounds, unshared: the caller's.
-        unsafe { self.slots.at(slot).store(U32x4(words)) }
+        unsafe { self.slots.at(slot).store(Self::words(partial)) }
+    }
+
+    /// Leaves `partial` in a slot of the block of rank `rank` in the cluster, some time before `arrived`
+    /// there has counted its bytes.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: that block has shared memory for more than `slot` partials, and is in the cluster.
+    /// * **there**: its barrier is made and expects the bytes, and it waits for them before it returns.
+    /// * **unshared**: nobody else touches the slot until then.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn send(self, slot: u32, partial: Partial, arrived: Shared<u64>, rank: u32) {
+        // SAFETY: in-bounds, there, unshared: the caller's; aligned: 16 bytes a slot.
+        unsafe { store_async(self.slots.at(slot), Self::words(partial), arrived, rank) }
+    }
+
+    #[inline(always)]
+    fn words(partial: Partial) -> U32x4 {
+        U32x4([partial.max, partial.sum.hi, partial.sum.lo, 0.0].map(f32::to_bits))
     }
 
     /// The partial in a slot.

@@ -8,11 +8,12 @@ use cuda_std::ext::Global;
 use cuda_std::ext::math::max_nan;
 use cuda_std::warp::lane_id;
 
-use crate::element::Element;
+use crate::element::{Element, F32};
 use crate::exp::{Accuracy, Reference};
 use crate::online::{Outcome, Pair, Partial};
 use crate::options::{NanPolicy, Options};
 use crate::reduce::{WARP, lanes_max, lanes_sum};
+use crate::stage::{Span, Stage};
 
 /// Elements of a tile that a whole warp holds when it shares a row with others: the row is cut
 /// into chunks of this many, each summed by itself, whatever the way.
@@ -35,6 +36,13 @@ impl<E: Element> Row<E> {
     #[inline(always)]
     pub unsafe fn new(start: Global<E::Word>, cols: u32) -> Self {
         Self { start, cols }
+    }
+
+    /// The chunk from element `first` on: less than a chunk at the row's end, nothing after it.
+    #[inline(always)]
+    pub fn span(self, first: u32) -> Span<E> {
+        let count = self.cols.saturating_sub(first).min(CHUNK);
+        Span::new(self.start.at(u64::from(first)), count)
     }
 
     /// Whether the row is whole vectors of `elements`, each at a multiple of `bytes` bytes.
@@ -92,6 +100,90 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         let mut tile = Self { first, values };
         tile.transform(options);
         tile
+    }
+
+    /// Takes a row of `cols` elements from a stage, where its first element is the `skew`-th.
+    ///
+    /// # Safety
+    ///
+    /// * **written**: the stage holds the row and one element more, written before a [`sync_warp`].
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn from_packed<In: Element>(
+        stage: Stage,
+        skew: u32,
+        cols: u32,
+        options: &Options,
+    ) -> Self {
+        const { assert!(V == In::VECTOR) };
+        let first = (lane_id() & (LANES - 1)) * V as u32;
+        let left = cols.saturating_sub(first);
+        let from = stage.words_from::<In>(skew + first);
+        let mut values = [[f32::NEG_INFINITY; V]; STEPS];
+        let per_word = V as u32 / 4;
+        let mut step = 0;
+        while step < STEPS {
+            let mut word = 0;
+            while word < 4 {
+                let offset = step as u32 * Self::STRIDE + word * per_word;
+                if offset < left {
+                    // SAFETY: written: the row's element, and after it the row's or the one more.
+                    let pair = In::unpack(unsafe { from.get(offset / per_word) });
+                    let mut i = 0;
+                    while i < per_word {
+                        if offset + i < left {
+                            values[step][(word * per_word + i) as usize] = pair[i as usize];
+                        }
+                        i += 1;
+                    }
+                }
+                word += 1;
+            }
+            step += 1;
+        }
+        let mut tile = Self { first, values };
+        tile.transform(options);
+        tile
+    }
+
+    /// Puts the results of a tile of exponentials into a stage, the row's first element the `skew`-th.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the stage has room for the row.
+    /// * **unshared**: no lane reads the stage until a [`sync_warp`] after this.
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn to_packed<Out: Element>(
+        &self,
+        stage: Stage,
+        skew: u32,
+        cols: u32,
+        outcome: Outcome,
+    ) {
+        let left = cols.saturating_sub(self.first);
+        let to = stage.place::<Out>(skew + self.first);
+        let mut step = 0;
+        while step < STEPS {
+            let mut i = 0;
+            while i < V {
+                let offset = step as u32 * Self::STRIDE + i as u32;
+                if offset < left {
+                    let word = match outcome {
+                        Outcome::Normalise(normaliser) => {
+                            Out::narrow(normaliser.apply::<Out::Accuracy>(self.values[step][i]))
+                        }
+                        Outcome::Fill(value) => Out::narrow_any(value),
+                    };
+                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
+                    unsafe { to.at(offset).store(word) };
+                }
+                i += 1;
+            }
+            step += 1;
+        }
     }
 
     /// From inputs to what the exponentials are taken of.
@@ -180,10 +272,10 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             sums[step] = self.vector_sum::<A>(step, None);
             step += 1;
         }
-        let mut half = STEPS / 2;
+        let mut half = STEPS.next_power_of_two() / 2;
         while half > 0 {
             let mut step = 0;
-            while step < half {
+            while step < half && step + half < STEPS {
                 sums[step] = sums[step].plus::<A>(sums[step + half]);
                 step += 1;
             }
@@ -278,6 +370,81 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             }
             offset += Self::STRIDE;
         }
+    }
+}
+
+impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
+    /// Takes a chunk from the warp's stage, where its first element is the `skew`-th.
+    ///
+    /// A lane takes the four words of each vector in an order that starts at `lane / 8`, and keeps
+    /// them so: the 32 lanes then meet 32 banks. Sums do not depend on it.
+    ///
+    /// # Safety
+    ///
+    /// * **written**: the stage holds a whole chunk from `skew` on and one element more, written before a
+    ///   [`sync_warp`].
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn from_stage<In: Element>(stage: Stage, skew: u32, options: &Options) -> Self {
+        const { assert!(V == In::VECTOR) };
+        let mut values = [[0.0; V]; STEPS];
+        let mut word = 0;
+        while word < 4 {
+            let from = stage.words_from::<In>(skew + Self::rotated(word));
+            let mut step = 0;
+            while step < STEPS {
+                // SAFETY: written: within the chunk, or the element more.
+                let pair = In::unpack(unsafe { from.get(step as u32 * 4 * WARP) });
+                let mut i = 0;
+                while i < V / 4 {
+                    values[step][word * (V / 4) + i] = pair[i];
+                    i += 1;
+                }
+                step += 1;
+            }
+            word += 1;
+        }
+        let mut tile = Self {
+            first: lane_id() * V as u32,
+            values,
+        };
+        tile.transform(options);
+        tile
+    }
+
+    /// Puts the tile, taken from a stage, back as f32, its first element the `skew`-th.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the stage has room for a chunk of f32 from `skew` on.
+    /// * **unshared**: no lane reads the stage until a [`sync_warp`] after this.
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn to_stage(&self, stage: Stage, skew: u32) {
+        let mut word = 0;
+        while word < 4 {
+            let to = stage.place::<F32>(skew + Self::rotated(word));
+            let mut step = 0;
+            while step < STEPS {
+                let mut i = 0;
+                while i < V / 4 {
+                    let e = self.values[step][word * (V / 4) + i];
+                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
+                    unsafe { to.at(step as u32 * Self::STRIDE + i as u32).store(e) };
+                    i += 1;
+                }
+                step += 1;
+            }
+            word += 1;
+        }
+    }
+
+    /// Index, in the chunk, of the first element of the word that a lane takes as its `word`-th.
+    #[inline(always)]
+    fn rotated(word: usize) -> u32 {
+        lane_id() * V as u32 + (word as u32 + lane_id() / 8) % 4 * (V / 4) as u32
     }
 }
 
