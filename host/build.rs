@@ -24,11 +24,12 @@ fn main() -> ExitCode {
 /// Writes `ptx.rs`, which declares what [`ptx::rust_source`] says for each architecture.
 fn embed() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={CHOICE}");
-    let always_build = match env::var(CHOICE).as_deref() {
-        Err(env::VarError::NotPresent) | Ok("committed") => false,
-        Ok("build") => true,
-        other => {
-            return Err(format!("{CHOICE} is {other:?}; it may be `committed` or `build`").into());
+    let choice = env::var_os(CHOICE).unwrap_or("committed".into());
+    let always_build = match choice.to_str() {
+        Some("committed") => false,
+        Some("build") => true,
+        _ => {
+            return Err(format!("{CHOICE} is {choice:?}; it may be `committed` or `build`").into());
         }
     };
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
