@@ -2,7 +2,9 @@
 
 mod support;
 
-use cuda_std::emulator::{Buffer, Collective, Fault, FaultKind, Kernel, Launch, Missing, launch};
+use cuda_std::emulator::{
+    Buffer, Checks, Collective, Fault, FaultKind, Kernel, Launch, Missing, checked, launch,
+};
 use cuda_std::ext::cluster::{arrive_relaxed, cluster_rank, cluster_size, store_async, wait};
 use cuda_std::ext::mbarrier::{arrive_expect_tx, init, wait_parity};
 use cuda_std::ext::{Global, Shared, U32x4};
@@ -58,23 +60,27 @@ fn begin(barriers: u32) {
 }
 
 /// In each round every block sends its value to all of its cluster, and goes on with the sum of all.
+///
+/// Rounds take turns at two barriers: a fast block may send for the next round while a slow one still waits
+/// for this one's bytes, and at one barrier the former would count as the latter.
 #[kernel]
 unsafe fn sums(out: *mut u32, rounds: u32) {
     let (index, rank, size) = (thread::thread_idx_x(), cluster_rank(), cluster_size());
-    begin(1);
+    begin(2);
     let mut value = thread::block_idx_x();
     for round in 0..rounds {
+        let barrier = barrier().at(round % 2);
         // SAFETY: in bounds, aligned; every block waits for all the bytes sent to it. A round's slots are used
         // again two rounds later, which no block begins before all have sent for the round in between.
         unsafe {
             if index == 0 {
-                arrive_expect_tx(barrier(), 16 * size);
+                arrive_expect_tx(barrier, 16 * size);
             }
             thread::sync_threads();
             if index < size {
-                store_async(slot(round, rank), U32x4([value; 4]), barrier(), index);
+                store_async(slot(round, rank), U32x4([value; 4]), barrier, index);
             }
-            wait_parity(barrier(), round % 2);
+            wait_parity(barrier, round / 2 % 2);
             value = (0..size).fold(0, |sum, rank| {
                 let U32x4(words) = slot(round, rank).load();
                 sum + words[(index % 4) as usize]
@@ -99,15 +105,21 @@ fn clusters_of_every_size_exchange_values() {
             let buffers = [writable(&mut out)];
             let o = out.as_mut_ptr();
             let params = [param(&o), param(&rounds)];
-            run_clusters(&sums::KERNEL, (grid, threads, cluster), &buffers, &params).unwrap();
-            for (index, value) in out.iter().enumerate() {
-                let first = index as u32 / threads / cluster * cluster;
-                let sum = (first..first + cluster).sum::<u32>();
-                assert_eq!(
-                    *value,
-                    sum * cluster.pow(rounds - 1),
-                    "{cluster} {threads} {rounds}"
-                );
+            for seed in [None, Some(1), Some(2), Some(3)] {
+                let checks = Checks { races: true, seed };
+                checked(checks, || {
+                    run_clusters(&sums::KERNEL, (grid, threads, cluster), &buffers, &params)
+                })
+                .unwrap();
+                for (index, value) in out.iter().enumerate() {
+                    let first = index as u32 / threads / cluster * cluster;
+                    let sum = (first..first + cluster).sum::<u32>();
+                    assert_eq!(
+                        *value,
+                        sum * cluster.pow(rounds - 1),
+                        "{cluster} {threads} {rounds}"
+                    );
+                }
             }
         }
     }

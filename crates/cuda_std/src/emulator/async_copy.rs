@@ -22,7 +22,7 @@ struct Copy {
 pub(crate) fn copy_16(destination: u32, source: u64) {
     let thread = context::current();
     memory::check_load::<U32x4>(source);
-    thread.block().shared().invalidate::<U32x4>(destination);
+    thread.block().shared().begin_store::<U32x4>(destination);
     let mut copies = thread.copies.borrow_mut();
     let group = copies.groups;
     copies.pending.push(Copy {

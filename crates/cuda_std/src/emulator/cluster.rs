@@ -106,6 +106,6 @@ pub(crate) fn store_async(destination: u32, value: U32x4, barrier: u32, rank: u3
     if peer.exited.get() == peer.threads() {
         context::raise(FaultKind::PeerExited { rank }, location);
     }
-    peer.shared().invalidate::<U32x4>(destination);
+    peer.shared().begin_store_from_peer::<U32x4>(destination);
     mbarrier::complete_store(peer, barrier, (destination, value), location);
 }

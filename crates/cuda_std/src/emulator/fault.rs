@@ -155,6 +155,21 @@ pub enum FaultKind {
         /// Its size.
         bytes: u32,
     },
+    /// Two accesses of the same bytes of shared memory, at least one a store, that nothing orders.
+    SharedRace {
+        /// Which way this one went.
+        access: Access,
+        /// Offset of its first byte in the dynamic shared memory.
+        offset: u32,
+        /// Its size.
+        bytes: u32,
+        /// Which way the other went.
+        other_access: Access,
+        /// Index in the block of the other's thread.
+        other_thread: u32,
+        /// Where the other is.
+        other_location: SourceLocation,
+    },
     /// A collective that some thread it names does not reach.
     Divergence {
         /// The collective.
@@ -331,6 +346,18 @@ impl fmt::Display for FaultKind {
             FaultKind::SharedUnwritten { offset, bytes } => write!(
                 f,
                 "load of {bytes} bytes at offset {offset} of shared memory, not all of them written"
+            ),
+            FaultKind::SharedRace {
+                access,
+                offset,
+                bytes,
+                other_access,
+                other_thread,
+                other_location,
+            } => write!(
+                f,
+                "{access} of {bytes} bytes at offset {offset} of shared memory races with a \
+                 {other_access} by thread {other_thread}, {other_location}"
             ),
             FaultKind::Divergence {
                 operation,

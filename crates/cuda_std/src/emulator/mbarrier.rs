@@ -16,6 +16,8 @@ struct Mbarrier {
     phase: u32,
     missing_arrivals: u32,
     missing_bytes: i64,
+    /// When the last phase was complete.
+    completed_at: u64,
     /// Stores that count as done when the phase they came in is waited for.
     stores: Vec<(u32, U32x4)>,
 }
@@ -52,10 +54,11 @@ impl Mbarrier {
         self.phase % 2 != parity
     }
 
-    fn complete_phase_if_due(&mut self) {
+    fn complete_phase_if_due(&mut self, now: u64) {
         if self.missing_arrivals == 0 && self.missing_bytes == 0 {
             self.phase += 1;
             self.missing_arrivals = self.arrivals;
+            self.completed_at = now;
         }
     }
 }
@@ -78,7 +81,7 @@ fn with_barrier<R>(
 #[track_caller]
 pub(crate) fn init(offset: u32, arrivals: u32) {
     let block = context::current().block();
-    block.shared().invalidate::<u64>(offset);
+    block.shared().begin_store::<u64>(offset);
     let most = (1 << 20) - 1;
     if arrivals == 0 || arrivals > most {
         let kind = FaultKind::MbarrierArrivals { offset, arrivals };
@@ -92,6 +95,7 @@ pub(crate) fn init(offset: u32, arrivals: u32) {
         phase: 0,
         missing_arrivals: arrivals,
         missing_bytes: 0,
+        completed_at: 0,
         stores: Vec::new(),
     });
 }
@@ -101,11 +105,12 @@ pub(crate) fn init(offset: u32, arrivals: u32) {
 pub(crate) fn arrive_expect_tx(offset: u32, bytes: u32) {
     let location = Location::caller();
     let block = context::current().block();
+    let now = block.shared().now();
     let counted = with_barrier(block, offset, location, |barrier| {
         barrier.missing_bytes += i64::from(bytes);
         let left = barrier.missing_arrivals.checked_sub(1);
         barrier.missing_arrivals = left.unwrap_or(0);
-        barrier.complete_phase_if_due();
+        barrier.complete_phase_if_due(now);
         left.is_some()
     });
     if !counted {
@@ -120,10 +125,11 @@ pub(crate) fn complete_store(
     (destination, value): (u32, U32x4),
     location: &Location<'_>,
 ) {
+    let now = block.shared().now();
     with_barrier(block, offset, location, |barrier| {
         barrier.stores.push((destination, value));
         barrier.missing_bytes -= size_of::<U32x4>() as i64;
-        barrier.complete_phase_if_due();
+        barrier.complete_phase_if_due(now);
     });
 }
 
@@ -142,10 +148,11 @@ pub(crate) fn wait_parity(offset: u32, parity: u32) {
             location,
         });
     }
-    let stores = with_barrier(block, offset, location, |barrier| {
-        core::mem::take(&mut barrier.stores)
+    let (stores, completed_at) = with_barrier(block, offset, location, |barrier| {
+        (core::mem::take(&mut barrier.stores), barrier.completed_at)
     });
     for (destination, value) in stores {
-        block.shared().store(destination, value);
+        block.shared().finish_store_from_peer(destination, value);
     }
+    block.shared().acquire(thread.index(), completed_at);
 }

@@ -12,6 +12,8 @@
 //! * a cluster or an mbarrier used against its rules;
 //! * a panic in the kernel.
 //!
+//! [`checked`] adds a search for races in shared memory, and random schedules.
+//!
 //! It needs unwinding: in a program built with `panic = "abort"` a fault aborts.
 //!
 //! | environment variable | meaning |
@@ -20,17 +22,22 @@
 
 pub(crate) mod async_copy;
 pub(crate) mod block;
+mod checks;
 pub(crate) mod cluster;
 pub(crate) mod collective;
 pub(crate) mod context;
 mod fault;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
+mod order;
 mod panics;
+mod races;
 mod scheduler;
+mod shared_memory;
 mod stack;
 mod worker;
 
+pub use checks::{Checks, checked};
 pub use collective::Collective;
 pub use fault::{Access, Fault, FaultKind, Missing, NearestBuffer, SourceLocation};
 
@@ -91,8 +98,9 @@ pub struct Launch<'a> {
 ///
 /// # Errors
 ///
-/// The fault of the lowest block that has one. Blocks after it may have run or not; what they and the
-/// faulting block stored stays stored. A launch of a shape that is not allowed runs nothing.
+/// The fault of the first cluster that has one, in ascending order or in that of a
+/// [seed](Checks::seed). Clusters after it may have run or not; what they and the faulting one stored stays
+/// stored. A launch of a shape that is not allowed runs nothing.
 ///
 /// # Panics
 ///

@@ -5,6 +5,7 @@ use super::cluster::Cluster;
 use super::collective::{self, Collective, LANES, Request, SourceOutsideMask, lanes, same_place};
 use super::context::{self, Thread, Wait};
 use super::fault::{Fault, FaultKind, Missing};
+use super::order::Order;
 use super::panics;
 use super::stack::SlabStack;
 use core::any::Any;
@@ -13,14 +14,17 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 
 type Coroutines<'a> = &'a mut [Coroutine<(), (), (), SlabStack>];
 
-/// Runs `threads`, which are those of the blocks of `cluster` in order, to the end.
+/// Runs `threads`, which are those of the blocks of `cluster` one after another, to the end.
 pub(super) fn run(
     cluster: &Cluster,
     threads: &[Thread],
     coroutines: Coroutines,
+    order: &Order,
 ) -> Result<(), Fault> {
     // A panic of a kernel thread comes out of the call that resumed it.
-    let outcome = catch_unwind(AssertUnwindSafe(|| turns(cluster, threads, coroutines)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        turns(cluster, threads, coroutines, order)
+    }));
     let result = outcome.unwrap_or_else(|payload| Err(unwound(payload)));
     context::set_current(core::ptr::null());
     result
@@ -39,18 +43,26 @@ fn unwound(payload: Box<dyn Any + Send>) -> Fault {
     }
 }
 
-fn turns(cluster: &Cluster, threads: &[Thread], coroutines: Coroutines) -> Result<(), Fault> {
+fn turns(
+    cluster: &Cluster,
+    threads: &[Thread],
+    coroutines: Coroutines,
+    order: &Order,
+) -> Result<(), Fault> {
     let blocks = &cluster.blocks;
     let block_threads = threads.len() / blocks.len();
     loop {
         let mut progress = false;
-        for (index, block) in blocks.iter().enumerate() {
-            let start = index * block_threads;
-            for (warp, start) in block.warps.iter().zip((start..).step_by(LANES as usize)) {
+        for index in rotated(blocks.len(), order) {
+            let block = &blocks[index];
+            for warp_index in rotated(block.warps.len(), order) {
+                let warp = &block.warps[warp_index];
                 if warp.runnable.get() != 0 {
                     progress = true;
+                    let start = index * block_threads + warp_index * LANES as usize;
                     let lanes = start..start + warp.existing.count_ones() as usize;
-                    run_warp(block, warp, &threads[lanes.clone()], &mut coroutines[lanes])?;
+                    let (threads, coroutines) = (&threads[lanes.clone()], &mut coroutines[lanes]);
+                    run_warp(block, warp, threads, coroutines, order)?;
                 }
             }
         }
@@ -71,15 +83,22 @@ fn turns(cluster: &Cluster, threads: &[Thread], coroutines: Coroutines) -> Resul
     }
 }
 
-/// Runs the lanes of `warp` until all wait or have returned.
+/// `0..count`, from a picked one on and around.
+fn rotated(count: usize, order: &Order) -> impl Iterator<Item = usize> {
+    let first = order.pick(count as u32) as usize;
+    (first..count).chain(0..first)
+}
+
+/// Runs the lanes of `warp` until all wait or have returned, or the order has others go first.
 fn run_warp(
     block: &Block,
     warp: &Warp,
     threads: &[Thread],
     coroutines: Coroutines,
+    order: &Order,
 ) -> Result<(), Fault> {
     while warp.runnable.get() != 0 {
-        let lane = warp.runnable.get().trailing_zeros();
+        let lane = order.pick_bit(warp.runnable.get());
         warp.runnable.update(|lanes| lanes & !(1 << lane));
         let thread = &threads[lane as usize];
         context::set_current(thread);
@@ -90,7 +109,7 @@ fn run_warp(
             Wait::Warp(request) => {
                 warp.waiting.update(|lanes| lanes | 1 << lane);
                 if warp.waiting.get() & request.mask == request.mask {
-                    meet(warp, threads, request)?;
+                    meet(block, warp, threads, request)?;
                 }
             }
             Wait::Block(location) => arrive(block, thread, location)?,
@@ -103,12 +122,15 @@ fn run_warp(
                 thread.cluster().leave(thread);
             }
         }
+        if order.interrupts() {
+            break;
+        }
     }
     Ok(())
 }
 
 /// Lets the lanes of `request.mask`, which all wait, go on if they wait for one another.
-fn meet(warp: &Warp, threads: &[Thread], request: Request) -> Result<(), Fault> {
+fn meet(block: &Block, warp: &Warp, threads: &[Thread], request: Request) -> Result<(), Fault> {
     let of_lane = |lane: u32| match threads[lane as usize].wait.get() {
         Wait::Warp(request) => request,
         _ => unreachable!("a waiting lane has a request"),
@@ -128,6 +150,11 @@ fn meet(warp: &Warp, threads: &[Thread], request: Request) -> Result<(), Fault> 
         };
         threads[lane as usize].fault(kind, request.location)
     })?;
+    if request.collective == Collective::SyncWarp {
+        block
+            .shared()
+            .warp_barrier(threads[0].index(), request.mask);
+    }
     warp.waiting.update(|lanes| lanes & !request.mask);
     warp.runnable.update(|lanes| lanes | request.mask);
     Ok(())
@@ -162,6 +189,7 @@ fn arrive(
     if block.at_barrier.get() == block.threads() {
         block.at_barrier.set(0);
         block.first_at_barrier.set(None);
+        block.shared().block_barrier();
         for warp in &block.warps {
             warp.runnable.set(warp.existing);
         }

@@ -1,10 +1,13 @@
 //! Workers: each has stacks and blocks of its own, and takes the next cluster of the grid when it is done.
 
-use super::block::{Block, Grid, SharedMemory};
+use super::block::{Block, Grid};
 use super::cluster::Cluster;
 use super::context::Thread;
 use super::fault::Fault;
+use super::order::{Order, Permutation};
+use super::races::Races;
 use super::scheduler;
+use super::shared_memory::SharedMemory;
 use super::stack::{Slab, SlabStack};
 use super::{MAX_BLOCK_THREADS, memory};
 use core::num::NonZeroUsize;
@@ -46,7 +49,7 @@ pub(super) fn run(grid: &Grid, workers: usize) -> Result<(), Fault> {
         .min(clusters as usize)
         .min((MAX_LIVE_THREADS / cluster_threads).max(1));
     let queue = Queue {
-        clusters,
+        order: Permutation::new(grid.checks.seed, clusters),
         next: AtomicU32::new(0),
         end: AtomicU32::new(clusters),
         fault: Mutex::new(None),
@@ -76,13 +79,14 @@ pub(super) fn run(grid: &Grid, workers: usize) -> Result<(), Fault> {
     }
 }
 
-/// The clusters that are left, handed out in order.
+/// The clusters that are left, handed out by their place in the order.
 struct Queue {
-    clusters: u32,
+    order: Permutation,
     next: AtomicU32,
-    /// No cluster from here on is begun: `clusters`, or the lowest that has a fault.
+    /// No place from here on is begun: their number, or the first whose cluster has a fault.
     end: AtomicU32,
-    /// The lowest cluster that has a fault. All below it have been handed out, so it is the lowest of all.
+    /// The first place whose cluster has a fault. All before it have been handed out, so it is the first of
+    /// all.
     fault: Mutex<Option<(u32, Fault)>>,
 }
 
@@ -93,16 +97,15 @@ impl Queue {
         memory::reset();
         loop {
             // Each worker goes past the end once; the sum stays far below 2^32, as a grid has at most 2^31.
-            let cluster = self.next.fetch_add(1, Ordering::Relaxed);
-            debug_assert!(self.clusters <= i32::MAX as u32);
-            if cluster >= self.end.load(Ordering::Relaxed) {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            if place >= self.end.load(Ordering::Relaxed) {
                 break;
             }
-            if let Err(fault) = worker.run_cluster(grid, cluster * grid.cluster_blocks) {
-                self.end.fetch_min(cluster, Ordering::Relaxed);
-                let mut lowest = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
-                if lowest.as_ref().is_none_or(|(other, _)| cluster < *other) {
-                    *lowest = Some((cluster, fault));
+            if let Err(fault) = worker.run_cluster(grid, self.order.at(place)) {
+                self.end.fetch_min(place, Ordering::Relaxed);
+                let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+                if first.as_ref().is_none_or(|(other, _)| place < *other) {
+                    *first = Some((place, fault));
                 }
             }
             after_each();
@@ -140,10 +143,11 @@ impl Worker {
         idle.push(self);
     }
 
-    /// Runs the blocks from `first_block` on that make a cluster.
-    fn run_cluster(&mut self, grid: &Grid, first_block: u32) -> Result<(), Fault> {
-        self.start(grid, first_block);
-        let result = scheduler::run(&self.cluster, &self.threads, &mut self.coroutines);
+    /// Runs the blocks of cluster `cluster`.
+    fn run_cluster(&mut self, grid: &Grid, cluster: u32) -> Result<(), Fault> {
+        self.start(grid, cluster * grid.cluster_blocks);
+        let order = Order::new(grid.checks.seed, cluster);
+        let result = scheduler::run(&self.cluster, &self.threads, &mut self.coroutines, &order);
         // After a fault this unwinds the threads that still wait.
         self.coroutines.clear();
         self.slab.check(self.threads.len(), grid.kernel.name);
@@ -153,14 +157,16 @@ impl Worker {
         result
     }
 
-    /// Makes the threads of the cluster, ready to run.
+    /// Makes the threads of the cluster that begins with block `first_block`, ready to run.
     fn start(&mut self, grid: &Grid, first_block: u32) {
         let cluster_threads = grid.cluster_blocks * grid.block_threads;
         self.slab.reserve(cluster_threads as usize);
         self.cluster.reset(cluster_threads);
         for index in first_block..first_block + grid.cluster_blocks {
             let mut shared = self.spare_shared.pop().unwrap_or_default();
-            shared.reset(grid.shared_bytes);
+            let watched = grid.checks.races;
+            let races = watched.then(|| Races::new(grid.block_threads, grid.shared_bytes));
+            shared.reset(grid.shared_bytes, races);
             // SAFETY: the blocks are gone before `run_cluster` returns.
             let block = unsafe { Block::new(grid, index, shared) };
             self.cluster.blocks.push(block);
