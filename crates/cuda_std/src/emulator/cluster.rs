@@ -85,7 +85,7 @@ pub(crate) fn wait() {
         context::raise(FaultKind::ClusterNotArrived, location);
     };
     if thread.cluster().phase() == phase {
-        thread.suspend(Wait::Cluster { phase, location });
+        thread.suspend(Wait::Cluster { phase }, location);
     }
     thread.arrival.set(None);
 }

@@ -1,5 +1,7 @@
 //! What threads wait for, and what the lanes of a warp exchange when all are there.
 
+use super::context::Thread;
+use core::cell::Cell;
 use core::fmt;
 use std::panic::Location;
 
@@ -72,74 +74,86 @@ pub(crate) fn same_place(a: &'static Location<'static>, b: &'static Location<'st
     core::ptr::eq(a, b) || a == b
 }
 
-/// What one lane brings to a collective of its warp.
-#[derive(Clone, Copy)]
+/// What a lane brings to a collective of its warp. Cells, as the lane fills in one of its own each time.
 pub(crate) struct Request {
-    pub(crate) collective: Collective,
-    pub(crate) mask: u32,
+    pub(crate) collective: Cell<Collective>,
+    pub(crate) mask: Cell<u32>,
     /// A shuffle's delta, index or lane mask.
-    pub(crate) operand: u32,
+    pub(crate) operand: Cell<u32>,
     /// A shuffle's width.
-    pub(crate) width: u32,
+    pub(crate) width: Cell<u32>,
     /// The bits of the value, or of the predicate.
-    pub(crate) value: u128,
-    pub(crate) location: &'static Location<'static>,
+    pub(crate) value: Cell<u128>,
 }
 
-impl Request {
-    /// Whether two lanes wait for one another.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
-        self.collective == other.collective
-            && self.mask == other.mask
-            && same_place(self.location, other.location)
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            collective: Cell::new(Collective::SyncWarp),
+            mask: Cell::new(0),
+            operand: Cell::new(0),
+            width: Cell::new(LANES),
+            value: Cell::new(0),
+        }
     }
 }
 
-/// What a lane takes from a collective: bits, and a shuffle's flag.
-pub(crate) type Answer = (u128, bool);
+/// What a lane takes from a collective.
+#[derive(Default)]
+pub(crate) struct Answer {
+    pub(crate) bits: Cell<u128>,
+    /// A shuffle's flag.
+    pub(crate) in_segment: Cell<bool>,
+}
 
 /// A shuffle from a lane that its mask does not name.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct SourceOutsideMask {
-    pub(crate) lane: u32,
-    pub(crate) source: u32,
+pub(super) struct SourceOutsideMask {
+    pub(super) lane: u32,
+    pub(super) source: u32,
 }
 
-/// Hands each lane of `mask` its answer. All of them are there, with requests that meet.
-pub(crate) fn resolve(
+/// Hands the lanes of `mask` their answers. All of them are there, with requests that meet.
+pub(super) fn resolve(
     collective: Collective,
     mask: u32,
-    request: impl Fn(u32) -> Request,
-    mut answer: impl FnMut(u32, Answer),
+    warp: &[Thread],
 ) -> Result<(), SourceOutsideMask> {
     if collective.is_shuffle() {
-        for lane in lanes(mask) {
-            let Request { operand, width, .. } = request(lane);
-            let (source, in_segment) = shuffle_source(collective, lane, operand, width);
-            if mask & (1 << source) == 0 {
-                return Err(SourceOutsideMask { lane, source });
-            }
-            answer(lane, (request(source).value, in_segment));
-        }
-        return Ok(());
+        return shuffle(collective, mask, warp);
     }
-    let values = lanes(mask).map(|lane| request(lane).value);
-    let result = match collective {
-        Collective::VoteAll => values.fold(1, |all, value| all & value),
-        Collective::VoteAny => values.fold(0, |any, value| any | value),
-        Collective::VoteBallot => {
-            lanes(mask).fold(0, |ballot, lane| ballot | request(lane).value << lane)
-        }
+    let values = lanes(mask).map(|lane| (lane, warp[lane as usize].request.value.get()));
+    let bits = match collective {
+        Collective::VoteAll => values.fold(1, |all, (_, value)| all & value),
+        Collective::VoteAny => values.fold(0, |any, (_, value)| any | value),
+        Collective::VoteBallot => values.fold(0, |ballot, (lane, value)| ballot | value << lane),
         Collective::ReduxMax => {
-            values.fold(i32::MIN, |max, value| max.max(value as i32)) as u32 as u128
+            let max = values.fold(i32::MIN, |max, (_, value)| max.max(value as i32));
+            max as u32 as u128
         }
         Collective::ReduxAdd => {
-            values.fold(0, |sum: u32, value| sum.wrapping_add(value as u32)) as u128
+            values.fold(0, |sum: u32, (_, value)| sum.wrapping_add(value as u32)) as u128
         }
+        // A barrier has no answer.
         _ => 0,
     };
     for lane in lanes(mask) {
-        answer(lane, (result, true));
+        warp[lane as usize].answer.bits.set(bits);
+    }
+    Ok(())
+}
+
+fn shuffle(collective: Collective, mask: u32, warp: &[Thread]) -> Result<(), SourceOutsideMask> {
+    for lane in lanes(mask) {
+        let Thread {
+            request, answer, ..
+        } = &warp[lane as usize];
+        let (operand, width) = (request.operand.get(), request.width.get());
+        let (source, in_segment) = shuffle_source(collective, lane, operand, width);
+        if mask & (1 << source) == 0 {
+            return Err(SourceOutsideMask { lane, source });
+        }
+        answer.bits.set(warp[source as usize].request.value.get());
+        answer.in_segment.set(in_segment);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::async_copy::Copies;
 use super::block::Block;
 use super::cluster::Cluster;
-use super::collective::{Answer, Collective, LANES, Request};
+use super::collective::{Answer, Collective, LANES, Request, same_place};
 use super::fault::{Fault, FaultKind};
 use core::cell::{Cell, RefCell};
 use core::ptr::{self, NonNull};
@@ -19,21 +19,14 @@ thread_local! {
 pub(crate) enum Wait {
     /// It runs, or may.
     Nothing,
-    /// Lanes of its warp.
-    Warp(Request),
+    /// Lanes of its warp, as its request says.
+    Warp,
     /// The threads of its block.
-    Block(&'static Location<'static>),
-    /// The threads of its cluster.
-    Cluster {
-        phase: u32,
-        location: &'static Location<'static>,
-    },
+    Block,
+    /// The threads of its cluster, to open the barrier this many times.
+    Cluster { phase: u32 },
     /// A phase of a barrier in shared memory.
-    Mbarrier {
-        offset: u32,
-        parity: u32,
-        location: &'static Location<'static>,
-    },
+    Mbarrier { offset: u32, parity: u32 },
     /// Never again.
     Exited,
 }
@@ -45,7 +38,10 @@ pub(crate) struct Thread {
     cluster: NonNull<Cluster>,
     yielder: Cell<*const Yielder<(), ()>>,
     pub(super) wait: Cell<Wait>,
-    pub(super) answer: Cell<Answer>,
+    /// Where it waits, or last did.
+    pub(super) location: Cell<&'static Location<'static>>,
+    pub(super) request: Request,
+    pub(super) answer: Answer,
     /// The phase of the cluster barrier that it has arrived at and not yet waited for.
     pub(super) arrival: Cell<Option<u32>>,
     pub(super) copies: RefCell<Copies>,
@@ -64,7 +60,9 @@ impl Thread {
             cluster: NonNull::from(cluster),
             yielder: Cell::new(ptr::null()),
             wait: Cell::new(Wait::Nothing),
-            answer: Cell::new((0, false)),
+            location: Cell::new(Location::caller()),
+            request: Request::default(),
+            answer: Answer::default(),
             arrival: Cell::new(None),
             copies: RefCell::default(),
         }
@@ -96,11 +94,33 @@ impl Thread {
         self.wait.set(Wait::Exited);
     }
 
-    pub(super) fn suspend(&self, wait: Wait) {
+    /// Whether both wait for one another, if both wait for lanes of their warp.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        let (mine, others) = (&self.request, &other.request);
+        mine.collective.get() == others.collective.get()
+            && mine.mask.get() == others.mask.get()
+            && same_place(self.location.get(), other.location.get())
+    }
+
+    /// Lets others run until what it waits for has come.
+    #[inline(always)]
+    pub(super) fn suspend(&self, wait: Wait, location: &'static Location<'static>) {
         self.wait.set(wait);
+        self.location.set(location);
         // SAFETY: `run` set it, and is further down this very stack.
         let yielder = unsafe { &*self.yielder.get() };
         yielder.suspend(());
+    }
+
+    /// That this thread did `kind` at `location`.
+    pub(super) fn fault(&self, kind: FaultKind, location: &Location<'_>) -> Fault {
+        Fault {
+            kernel: self.block().grid().kernel.name,
+            block: self.block().index(),
+            thread: self.index,
+            kind,
+            location: Some(location.into()),
+        }
     }
 }
 
@@ -141,18 +161,6 @@ pub(crate) fn raise(kind: FaultKind, location: &Location<'_>) -> ! {
     resume_unwind(Box::new(thread.fault(kind, location)))
 }
 
-impl Thread {
-    pub(super) fn fault(&self, kind: FaultKind, location: &Location<'_>) -> Fault {
-        Fault {
-            kernel: self.block().grid().kernel.name,
-            block: self.block().index(),
-            thread: self.index,
-            kind,
-            location: Some(location.into()),
-        }
-    }
-}
-
 /// Meets the lanes of `mask`.
 #[track_caller]
 pub(crate) fn warp_collective(
@@ -161,7 +169,7 @@ pub(crate) fn warp_collective(
     value: u128,
     operand: u32,
     width: u32,
-) -> Answer {
+) -> (u128, bool) {
     let thread = current();
     let location = Location::caller();
     if mask & (1 << (thread.index % LANES)) == 0 {
@@ -172,21 +180,20 @@ pub(crate) fn warp_collective(
         let operation = collective;
         raise(FaultKind::ShuffleWidth { operation, width }, location);
     }
-    thread.suspend(Wait::Warp(Request {
-        collective,
-        mask,
-        operand,
-        width,
-        value,
-        location,
-    }));
-    thread.answer.get()
+    let request = &thread.request;
+    request.collective.set(collective);
+    request.mask.set(mask);
+    request.operand.set(operand);
+    request.width.set(width);
+    request.value.set(value);
+    thread.suspend(Wait::Warp, location);
+    (thread.answer.bits.get(), thread.answer.in_segment.get())
 }
 
 /// Meets all threads of the block.
 #[track_caller]
 pub(crate) fn block_barrier() {
-    current().suspend(Wait::Block(Location::caller()));
+    current().suspend(Wait::Block, Location::caller());
 }
 
 /// The lanes of the caller's warp that have not returned.

@@ -142,11 +142,7 @@ pub(crate) fn wait_parity(offset: u32, parity: u32) {
     while !with_barrier(block, offset, location, |barrier| {
         barrier.is_complete(parity)
     }) {
-        thread.suspend(Wait::Mbarrier {
-            offset,
-            parity,
-            location,
-        });
+        thread.suspend(Wait::Mbarrier { offset, parity }, location);
     }
     let (stores, completed_at) = with_barrier(block, offset, location, |barrier| {
         (core::mem::take(&mut barrier.stores), barrier.completed_at)

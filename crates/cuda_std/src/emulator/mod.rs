@@ -35,6 +35,7 @@ mod races;
 mod scheduler;
 mod shared_memory;
 mod stack;
+mod stuck;
 mod worker;
 
 pub use checks::{Checks, checked};

@@ -2,12 +2,12 @@
 
 use super::block::{Block, Warp};
 use super::cluster::Cluster;
-use super::collective::{self, Collective, LANES, Request, SourceOutsideMask, lanes, same_place};
+use super::collective::{self, Collective, LANES, SourceOutsideMask, lanes, same_place};
 use super::context::{self, Thread, Wait};
 use super::fault::{Fault, FaultKind, Missing};
 use super::order::Order;
-use super::panics;
 use super::stack::SlabStack;
+use super::{panics, stuck};
 use core::any::Any;
 use corosensei::Coroutine;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -78,7 +78,7 @@ fn turns(
             }
         }
         if !progress {
-            return Err(stuck(blocks, threads));
+            return Err(stuck::report(blocks, threads));
         }
     }
 }
@@ -106,13 +106,14 @@ fn run_warp(
         context::set_current(core::ptr::null());
         match thread.wait.get() {
             Wait::Nothing => unreachable!("a thread that yields says what it waits for"),
-            Wait::Warp(request) => {
+            Wait::Warp => {
                 warp.waiting.update(|lanes| lanes | 1 << lane);
-                if warp.waiting.get() & request.mask == request.mask {
-                    meet(block, warp, threads, request)?;
+                let mask = thread.request.mask.get();
+                if warp.waiting.get() & mask == mask {
+                    meet(block, warp, threads, thread)?;
                 }
             }
-            Wait::Block(location) => arrive(block, thread, location)?,
+            Wait::Block => arrive(block, thread)?,
             Wait::Cluster { .. } | Wait::Mbarrier { .. } => {
                 block.polling.update(|threads| threads + 1);
             }
@@ -129,43 +130,34 @@ fn run_warp(
     Ok(())
 }
 
-/// Lets the lanes of `request.mask`, which all wait, go on if they wait for one another.
-fn meet(block: &Block, warp: &Warp, threads: &[Thread], request: Request) -> Result<(), Fault> {
-    let of_lane = |lane: u32| match threads[lane as usize].wait.get() {
-        Wait::Warp(request) => request,
-        _ => unreachable!("a waiting lane has a request"),
-    };
-    if !lanes(request.mask).all(|lane| of_lane(lane).meets(&request)) {
+/// Lets the lanes that `last` names, which all wait, go on if they wait for one another.
+fn meet(block: &Block, warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
+    let (collective, mask) = (last.request.collective.get(), last.request.mask.get());
+    if !lanes(mask).all(|lane| threads[lane as usize].meets(last)) {
         // Some wait for others first; if those never come, the block gets stuck and is reported then.
         return Ok(());
     }
-    collective::resolve(request.collective, request.mask, of_lane, |lane, answer| {
-        threads[lane as usize].answer.set(answer);
-    })
-    .map_err(|SourceOutsideMask { lane, source }| {
-        let kind = FaultKind::ShuffleSource {
-            operation: request.collective,
-            mask: request.mask,
-            lane: source,
-        };
-        threads[lane as usize].fault(kind, request.location)
-    })?;
-    if request.collective == Collective::SyncWarp {
-        block
-            .shared()
-            .warp_barrier(threads[0].index(), request.mask);
+    collective::resolve(collective, mask, threads).map_err(
+        |SourceOutsideMask { lane, source }| {
+            let kind = FaultKind::ShuffleSource {
+                operation: collective,
+                mask,
+                lane: source,
+            };
+            threads[lane as usize].fault(kind, last.location.get())
+        },
+    )?;
+    if collective == Collective::SyncWarp {
+        block.shared().warp_barrier(threads[0].index(), mask);
     }
-    warp.waiting.update(|lanes| lanes & !request.mask);
-    warp.runnable.update(|lanes| lanes | request.mask);
+    warp.waiting.update(|lanes| lanes & !mask);
+    warp.runnable.update(|lanes| lanes | mask);
     Ok(())
 }
 
 /// Counts `thread` at the block barrier, and opens it for the last.
-fn arrive(
-    block: &Block,
-    thread: &Thread,
-    location: &'static Location<'static>,
-) -> Result<(), Fault> {
+fn arrive(block: &Block, thread: &Thread) -> Result<(), Fault> {
+    let location = thread.location.get();
     match block.first_at_barrier.get() {
         None => block.first_at_barrier.set(Some((thread.index(), location))),
         Some((first, place)) if !same_place(place, location) => {
@@ -202,8 +194,8 @@ fn poll(block: &Block, threads: &[Thread]) -> bool {
     let mut progress = false;
     for thread in threads {
         let open = match thread.wait.get() {
-            Wait::Cluster { phase, .. } => thread.cluster().phase() != phase,
-            Wait::Mbarrier { offset, parity, .. } => {
+            Wait::Cluster { phase } => thread.cluster().phase() != phase,
+            Wait::Mbarrier { offset, parity } => {
                 block.mbarriers.borrow_mut().is_complete(offset, parity)
             }
             _ => false,
@@ -218,103 +210,4 @@ fn poll(block: &Block, threads: &[Thread]) -> bool {
         }
     }
     progress
-}
-
-/// Why no thread can go on: the first that waits, and what for.
-fn stuck(blocks: &[Block], threads: &[Thread]) -> Fault {
-    let block_threads = threads.len() / blocks.len();
-    threads
-        .iter()
-        .enumerate()
-        .find_map(|(index, thread)| {
-            let block = index / block_threads * block_threads;
-            let mates = &threads[block..block + block_threads];
-            let kind = match thread.wait.get() {
-                Wait::Warp(request) => {
-                    let warp = thread.index() / LANES * LANES;
-                    let mut lanes = lanes(request.mask).map(|lane| warp + lane);
-                    lanes.find_map(|other| {
-                        let missing = place(
-                            mates.get(other as usize),
-                            |wait| matches!(wait, Wait::Warp(other) if other.meets(&request)),
-                        )?;
-                        Some(FaultKind::Divergence {
-                            operation: request.collective,
-                            mask: Some(request.mask),
-                            missing_block: thread.block().index(),
-                            missing_thread: other,
-                            missing,
-                        })
-                    })
-                }
-                Wait::Block(_) => first_missing(Collective::BlockBarrier, mates, |other| {
-                    matches!(other.wait.get(), Wait::Block(_))
-                }),
-                Wait::Cluster { .. } => {
-                    first_missing(Collective::ClusterBarrier, threads, |other| {
-                        matches!(other.wait.get(), Wait::Exited)
-                            || other.cluster().has_arrived(other)
-                    })
-                }
-                Wait::Mbarrier { offset, parity, .. } => {
-                    let missing = thread.block().mbarriers.borrow_mut().missing(offset);
-                    missing.map(|missing| FaultKind::MbarrierIncomplete {
-                        offset,
-                        parity,
-                        missing_arrivals: missing.arrivals,
-                        missing_bytes: missing.bytes,
-                    })
-                }
-                Wait::Nothing | Wait::Exited => None,
-            };
-            let (.., location) = whereabouts(thread.wait.get())?;
-            Some(thread.fault(kind?, location))
-        })
-        .expect("threads that all wait for one another have been let go")
-}
-
-/// The first of `threads` that `is_there` does not hold for.
-fn first_missing(
-    operation: Collective,
-    threads: &[Thread],
-    is_there: impl Fn(&Thread) -> bool,
-) -> Option<FaultKind> {
-    let other = threads.iter().find(|thread| !is_there(thread))?;
-    Some(FaultKind::Divergence {
-        operation,
-        mask: None,
-        missing_block: other.block().index(),
-        missing_thread: other.index(),
-        missing: place(Some(other), |_| false)?,
-    })
-}
-
-/// Where `thread` is, unless what it waits for `is_right`.
-fn place(thread: Option<&Thread>, is_right: impl Fn(Wait) -> bool) -> Option<Missing> {
-    let Some(thread) = thread else {
-        return Some(Missing::Absent);
-    };
-    let wait = thread.wait.get();
-    if is_right(wait) {
-        return None;
-    }
-    Some(match whereabouts(wait) {
-        None => Missing::Exited,
-        Some((operation, mask, location)) => Missing::Waits {
-            operation,
-            mask,
-            location: location.into(),
-        },
-    })
-}
-
-/// What a thread waits for, with which lanes, and where; nothing if it has returned.
-fn whereabouts(wait: Wait) -> Option<(Collective, Option<u32>, &'static Location<'static>)> {
-    match wait {
-        Wait::Nothing | Wait::Exited => None,
-        Wait::Warp(request) => Some((request.collective, Some(request.mask), request.location)),
-        Wait::Block(location) => Some((Collective::BlockBarrier, None, location)),
-        Wait::Cluster { location, .. } => Some((Collective::ClusterBarrier, None, location)),
-        Wait::Mbarrier { location, .. } => Some((Collective::Mbarrier, None, location)),
-    }
 }
