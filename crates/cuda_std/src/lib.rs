@@ -13,6 +13,39 @@
 //! Each primitive has two bodies under one doc: the device's, and the emulator's. Compiled for
 //! `nvptx64-nvidia-cuda` the crate is `no_std`; the compiler's unstable features are needed there alone.
 //!
+//! ```
+//! use cuda_std::emulator::{Buffer, Launch, launch};
+//! use cuda_std::ext::Global;
+//! use cuda_std::prelude::*;
+//!
+//! /// Multiplies `n` elements of `x` by `by`.
+//! ///
+//! /// # Safety
+//! ///
+//! /// `x` points at `n` elements, which nobody else touches.
+//! #[kernel(max_threads = 256)]
+//! pub unsafe fn scale(x: *mut f32, n: u32, by: f32) {
+//!     let index = thread::index_1d();
+//!     if index < n {
+//!         // SAFETY: in bounds, aligned, and no other thread's.
+//!         unsafe {
+//!             let element = Global::new_mut(x).at(index.into());
+//!             element.store(element.load() * by);
+//!         }
+//!     }
+//! }
+//!
+//! let mut x = vec![1.5f32; 1000];
+//! let buffer = Buffer { address: x.as_mut_ptr() as u64, bytes: 4000, writable: true };
+//! let shape = Launch { grid: 4, block: 256, cluster: 1, shared_bytes: 0, buffers: &[buffer] };
+//! let (pointer, n, by) = (x.as_mut_ptr(), 1000u32, 2f32);
+//! let params = [(&raw const pointer).cast(), (&raw const n).cast(), (&raw const by).cast()];
+//! // SAFETY: the parameters are of the kernel's types, and the buffer is this function's own.
+//! unsafe { launch(&scale::KERNEL, &shape, &params)? };
+//! assert_eq!(x, [3.0; 1000]);
+//! # Ok::<(), cuda_std::emulator::Fault>(())
+//! ```
+//!
 //! [rust-cuda]: https://github.com/Rust-GPU/Rust-CUDA
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(

@@ -1,7 +1,7 @@
 //! What `#[kernel]` accepts and what it makes of it.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{FnArg, Ident, ItemFn, LitInt, ReturnType, Token, Type};
@@ -167,7 +167,6 @@ fn host_kernel(bounds: &LaunchBounds, function: &ItemFn, types: &[&Type]) -> Tok
     let vis = &function.vis;
     let name = &function.sig.ident;
     let name_text = name.to_string();
-    let description = format_ident!("__KERNEL_{name}");
     let LaunchBounds {
         max_threads,
         min_blocks,
@@ -177,33 +176,33 @@ fn host_kernel(bounds: &LaunchBounds, function: &ItemFn, types: &[&Type]) -> Tok
         #[cfg(not(target_arch = "nvptx64"))]
         #function
 
-        // Beside the function and not in the module, so that the parameters' types mean the same.
+        // An empty type of the same name: functions and types do not share names.
         #[cfg(not(target_arch = "nvptx64"))]
         #[doc(hidden)]
-        #[allow(non_upper_case_globals)]
-        const #description: ::cuda_std::emulator::Kernel = {
-            /// # Safety
-            ///
-            /// `parameters` points at one pointer a parameter, each to a live value of its type; the rest
-            /// is the kernel's own contract.
-            unsafe fn call(parameters: *const *const ::core::ffi::c_void) {
-                // SAFETY: one pointer a parameter, each to a live value of its type, by this function's
-                // contract, which also hands on the kernel's own.
-                unsafe { #name(#((*parameters.add(#index)).cast::<#types>().read()),*) }
-            }
-            ::cuda_std::emulator::Kernel {
-                name: #name_text,
-                max_threads: #max_threads,
-                min_blocks: #min_blocks,
-                param_bytes: &[#(::core::mem::size_of::<#types>()),*],
-                call,
-            }
-        };
+        #[allow(non_camel_case_types)]
+        #vis enum #name {}
 
         #[cfg(not(target_arch = "nvptx64"))]
-        #[doc(hidden)]
-        #vis mod #name {
-            pub const KERNEL: ::cuda_std::emulator::Kernel = super::#description;
+        impl #name {
+            #[doc(hidden)]
+            pub const KERNEL: ::cuda_std::emulator::Kernel = {
+                /// # Safety
+                ///
+                /// `parameters` points at one pointer a parameter, each to a live value of its type; the rest
+                /// is the kernel's own contract.
+                unsafe fn call(parameters: *const *const ::core::ffi::c_void) {
+                    // SAFETY: one pointer a parameter, each to a live value of its type, by this function's
+                    // contract, which also hands on the kernel's own.
+                    unsafe { #name(#((*parameters.add(#index)).cast::<#types>().read()),*) }
+                }
+                ::cuda_std::emulator::Kernel {
+                    name: #name_text,
+                    max_threads: #max_threads,
+                    min_blocks: #min_blocks,
+                    param_bytes: &[#(::core::mem::size_of::<#types>()),*],
+                    call,
+                }
+            };
         }
     }
 }

@@ -7,15 +7,10 @@ use syn::parse_macro_input;
 
 /// Makes a function a kernel entry point.
 ///
-/// ```ignore
-/// #[kernel(max_threads = 256, min_blocks = 4)]
-/// pub unsafe fn scale(x: *const f32, y: *mut f32, n: u32, by: f32) { /* ... */ }
-/// ```
-///
 /// On the device the function becomes a PTX entry of the same name, and its launch bounds stand in the
-/// PTX as the comment `// launch NAME MAX_THREADS MIN_BLOCKS` (0 where not given; no comment where neither
-/// is), from which `cuda_builder` writes `.maxntid` and `.minnctapersm`. On the host it stays a plain
-/// function, and a module of the same name holds `KERNEL`, which the emulator launches.
+/// PTX as the comment `// launch NAME MAX_THREADS MIN_BLOCKS`, 0 for what is not given, from which
+/// `cuda_builder` writes `.maxntid` and `.minnctapersm`; there is no comment where neither is given. On the
+/// host it stays a plain function, and `NAME::KERNEL` describes it to the emulator.
 ///
 /// | option | meaning |
 /// |---|---|

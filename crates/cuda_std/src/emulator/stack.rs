@@ -1,7 +1,8 @@
 //! Stacks for the kernel threads of one worker: one allocation, cut into pieces.
 //!
 //! A mapping a stack would run into the system's limit on mappings at some 32,000 stacks, and guard pages
-//! into the same. So neighbours touch, and a canary between them tells an overflow apart from a result.
+//! into the same. Instead each stack ends in a canary, and below it lies a stack's room that nobody uses: an
+//! overflow of up to that much destroys nothing, and the canary tells of it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,12 +11,15 @@ use std::alloc;
 
 /// Room for the kernel and, should it panic, for a backtrace, which does not fit into 16 KiB.
 const STACK_BYTES: usize = 64 * 1024;
+/// What an overflow runs into. It is never touched, and so takes address space alone.
+const SPARE_BYTES: usize = STACK_BYTES;
 /// Stacks are not a multiple of the cache's period apart, or the hot ends of all would share a few sets.
-const STRIDE_BYTES: usize = STACK_BYTES + 576;
+const STRIDE_BYTES: usize = SPARE_BYTES + STACK_BYTES + 576;
 const SLAB_ALIGN: usize = 4096;
 const CANARY: u64 = 0x0ddb_a115_7ac6_ca9a;
 
 const _: () = assert!(STRIDE_BYTES.is_multiple_of(STACK_ALIGNMENT));
+const _: () = assert!(SPARE_BYTES.is_multiple_of(STACK_ALIGNMENT));
 
 /// `stacks` stacks. The system commits the pages of a stack when they are first touched.
 #[derive(Default)]
@@ -51,13 +55,13 @@ impl Slab {
         let limit = self.canary(index) as usize;
         let pointer = |address| StackPointer::new(address).expect("the slab is not at address 0");
         SlabStack {
-            base: pointer(limit + STRIDE_BYTES),
+            base: pointer(limit + STACK_BYTES),
             limit: pointer(limit),
         }
     }
 
-    /// Ends the process if one of the first `stacks` stacks has run over its end: its neighbour's contents
-    /// are lost, and with them whatever ran there.
+    /// Ends the process if one of the first `stacks` stacks has run over its end: how far, and what it hit, is
+    /// not known.
     pub(super) fn check(&self, stacks: usize, kernel: &str) {
         for index in 0..stacks {
             // SAFETY: the canary's place lies in the slab, and `reserve` initialised it.
@@ -70,7 +74,10 @@ impl Slab {
 
     fn canary(&self, index: usize) -> *mut u64 {
         let start = self.start.expect("a slab without stacks has no canaries");
-        start.as_ptr().wrapping_add(index * STRIDE_BYTES).cast()
+        start
+            .as_ptr()
+            .wrapping_add(index * STRIDE_BYTES + SPARE_BYTES)
+            .cast()
     }
 
     fn layout(stacks: usize) -> Layout {
@@ -99,8 +106,8 @@ pub(super) struct SlabStack {
     limit: StackPointer,
 }
 
-// SAFETY: the extent is the coroutine's alone and far above the minimum. There is no guard page: the canary
-// at the limit turns an overflow into an abort before its block's results are used.
+// SAFETY: the extent is the coroutine's alone and far above the minimum. There is no guard page: an overflow
+// by less than the spare room is without effect until the canary ends the process.
 unsafe impl Stack for SlabStack {
     fn base(&self) -> StackPointer {
         self.base
