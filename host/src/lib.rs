@@ -46,6 +46,8 @@
 //! addresses to [`TensorView::from_raw`] and [`TensorViewMut::from_raw`]. Nothing is copied, and
 //! nothing waits.
 
+#[cfg(test)]
+mod allocations;
 mod device;
 mod dtype;
 mod error;

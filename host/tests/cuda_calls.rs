@@ -1,0 +1,629 @@
+//! What the crate asks of the CUDA driver, held against a driver that writes it down. No GPU needed.
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::OnceLock;
+use std::{env, fs, ptr};
+
+use cuda_driver::{CUcontext, CUstream, Driver};
+use warp_softmax::bench_support::{self, Event, Graph};
+use warp_softmax::{DType, Device, Error, Problem, Softmax, Tensor, TensorView};
+
+/// Set in the child to the test's name.
+const CHILD: &str = "WARP_SOFTMAX_TEST_CHILD";
+
+/// Runs `body` in a process of its own with the fake driver, because a process opens one driver and
+/// keeps it. There this function calls `body` with the log; `test` is the calling test's name.
+fn with_fake(test: &str, variables: &[(&str, &str)], body: impl FnOnce(Log)) {
+    with_library(test, fake_driver, variables, body);
+}
+
+fn with_library(
+    test: &str,
+    library: fn() -> &'static Path,
+    variables: &[(&str, &str)],
+    body: impl FnOnce(Log),
+) {
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
+    if env::var(CHILD).is_ok_and(|name| name == test) {
+        fs::write(&log, "").unwrap();
+        return body(Log { path: log, read: 0 });
+    }
+    let output = Command::new(env::current_exe().unwrap())
+        .args([test, "--exact"])
+        .env_remove("WARP_SOFTMAX_DEVICE")
+        .env_remove("WARP_SOFTMAX_ARCH")
+        .env(CHILD, test)
+        .env("FAKE_CUDA_LOG", &log)
+        .env("WARP_SOFTMAX_LIBCUDA", library())
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        // A misspelt name would run no test at all.
+        output.status.success() && text.contains("1 passed"),
+        "{test}: {}\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// The fake driver, compiled by the first test that wants it.
+fn fake_driver() -> &'static Path {
+    static FAKE: OnceLock<PathBuf> = OnceLock::new();
+    FAKE.get_or_init(|| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake_driver.so");
+        // Renamed when done: another process may have the old one open.
+        let unfinished = path.with_extension(process::id().to_string());
+        let output = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
+            .args([
+                "--edition=2024",
+                "--crate-type=cdylib",
+                "--crate-name=cuda",
+                "-o",
+            ])
+            .arg(&unfinished)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/driver.rs"))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        fs::rename(unfinished, &path).unwrap();
+        path
+    })
+}
+
+/// The fake driver's log.
+struct Log {
+    path: PathBuf,
+    read: usize,
+}
+
+impl Log {
+    /// The lines since the last call of this.
+    fn lines(&mut self) -> Vec<String> {
+        let text = fs::read_to_string(&self.path).unwrap();
+        let lines: Vec<String> = text.lines().skip(self.read).map(Into::into).collect();
+        self.read += lines.len();
+        lines
+    }
+
+    /// The functions called since the last call of this.
+    fn calls(&mut self) -> Vec<String> {
+        let function = |line: String| line.split(' ').next().unwrap().to_owned();
+        self.lines().into_iter().map(function).collect()
+    }
+}
+
+fn stream_of(device: &Device) -> String {
+    format!("{:#x}", bench_support::raw_stream(device) as usize)
+}
+
+fn context(handle: usize) -> CUcontext {
+    ptr::without_provenance_mut(handle)
+}
+
+fn set_current(handle: usize) {
+    // SAFETY: the fake driver takes any number for a context.
+    unsafe { Driver::load().unwrap().ctx_set_current(context(handle)) }.unwrap();
+}
+
+#[test]
+fn a_softmax_is_one_launch_on_the_device_s_stream() {
+    with_fake(
+        "a_softmax_is_one_launch_on_the_device_s_stream",
+        &[],
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            assert_eq!(device.name(), "Fake GPU (cuda:0, sm_90, driver 13.0)");
+            assert!(device.is_cuda());
+            assert_eq!(device.properties().max_cluster_blocks, 16);
+            assert_eq!(device.properties().compute_capability, Some((9, 0)));
+            let stream = stream_of(&device);
+            let created = format!("cuStreamCreate flags 1 stream {stream}");
+            assert!(
+                log.lines().contains(&created),
+                "a stream that does not wait for the default stream"
+            );
+
+            let x = device.tensor_from(&[1.0f32; 3 * 2000], [3, 2000]).unwrap();
+            assert_eq!(
+                log.lines(),
+                [
+                    format!("cuMemAllocAsync 24000 stream {stream}"),
+                    format!("cuMemcpyHtoDAsync 24000 stream {stream}"),
+                    format!("cuStreamSynchronize {stream}"),
+                ]
+            );
+            let mut y = device.zeros::<f32>([3, 2000]).unwrap();
+            assert_eq!(y.to_vec().unwrap(), [0.0; 6000]);
+            log.lines();
+
+            Softmax::new().forward_into(&x, &mut y).unwrap();
+            let launch = format!(
+                "cuLaunchKernel softmax_block_f32_f32 grid 3 1 1 block 64 1 1 shared 32 stream {stream} \
+             x {:#x} y {:#x} rows 3 cols 2000",
+                x.address(),
+                y.address()
+            );
+            assert_eq!(
+                log.lines(),
+                [
+                    "cuModuleLoadDataEx 1",
+                    "cuModuleGetFunction softmax_block_f32_f32",
+                    // All shared memory of a block, less what the kernel has by itself.
+                    &format!("cuFuncSetAttribute 8 {}", 226 * 1024),
+                    // Clusters of 16 blocks.
+                    "cuFuncSetAttribute 14 1",
+                    &launch,
+                ]
+            );
+            Softmax::new().forward_into(&x, &mut y).unwrap();
+            assert_eq!(log.lines(), [launch], "a warm call only launches");
+
+            let address = x.address();
+            drop(x);
+            assert_eq!(
+                log.lines(),
+                [format!("cuMemFreeAsync {address:#x} stream {stream}")]
+            );
+            drop(device);
+            assert_eq!(log.calls(), [""; 0], "the output still has the stream");
+            drop(y);
+            assert_eq!(log.calls(), ["cuMemFreeAsync", "cuStreamDestroy"]);
+        },
+    );
+}
+
+#[test]
+fn blocks_that_share_a_row_are_a_cluster() {
+    with_fake("blocks_that_share_a_row_are_a_cluster", &[], |mut log| {
+        let device = Device::cuda(0).unwrap();
+        let x: Tensor<f32> = device.zeros([2, 8192]).unwrap();
+        let plan = Softmax::new().plan(&x).unwrap();
+        assert!(plan.blocks_per_row() > 1, "{plan}");
+        Softmax::new().forward(&x).unwrap();
+        let expected = format!(
+            "cuLaunchKernelEx {} grid {} 1 1 block {} 1 1 cluster {} 1 1 shared {} stream {}",
+            plan.kernel_name(),
+            2 * plan.blocks_per_row(),
+            plan.threads_per_block(),
+            plan.blocks_per_row(),
+            plan.shared_bytes(),
+            stream_of(&device)
+        );
+        let lines = log.lines();
+        assert!(lines.contains(&expected), "{expected}\n{lines:#?}");
+    });
+}
+
+#[test]
+fn kernels_are_loaded_once_for_all_streams_of_a_gpu() {
+    with_fake(
+        "kernels_are_loaded_once_for_all_streams_of_a_gpu",
+        &[],
+        |mut log| {
+            let problem = Problem::packed(&[4, 32], DType::F32, DType::F32).unwrap();
+            let first = Device::cuda(0).unwrap();
+            Softmax::new().prepare(&first, &problem).unwrap();
+            assert_eq!(
+                log.calls()
+                    .iter()
+                    .filter(|call| *call == "cuModuleLoadDataEx")
+                    .count(),
+                1
+            );
+            for device in [first.new_stream().unwrap(), Device::cuda(0).unwrap(), first] {
+                Softmax::new().prepare(&device, &problem).unwrap();
+            }
+            let calls = log.calls();
+            assert!(!calls.contains(&"cuModuleLoadDataEx".into()), "{calls:?}");
+            assert!(
+                !calls.contains(&"cuDevicePrimaryCtxRetain".into()),
+                "{calls:?}"
+            );
+            Softmax::new()
+                .prepare(&Device::cuda(1).unwrap(), &problem)
+                .unwrap();
+            let calls = log.calls();
+            assert!(
+                calls.contains(&"cuModuleLoadDataEx".into()),
+                "another GPU: {calls:?}"
+            );
+            assert!(
+                !calls.contains(&"cuDevicePrimaryCtxRelease".into()),
+                "{calls:?}"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_thread_keeps_the_context_it_had() {
+    with_fake("a_thread_keeps_the_context_it_had", &[], |mut log| {
+        let driver = Driver::load().unwrap();
+        set_current(0xabc);
+        let device = Device::cuda(0).unwrap();
+        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        let y = Softmax::new().forward(&x).unwrap();
+        assert_eq!(driver.ctx_get_current().unwrap(), context(0xabc));
+        drop((x, y));
+        assert_eq!(driver.ctx_get_current().unwrap(), context(0xabc));
+
+        // Where there was none, ours stays, and no later call has to set it.
+        set_current(0);
+        device.synchronize().unwrap();
+        assert_eq!(driver.ctx_get_current().unwrap(), context(0x1000));
+        log.lines();
+        device.synchronize().unwrap();
+        assert_eq!(log.calls(), ["cuStreamSynchronize"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| device.synchronize().unwrap());
+        });
+    });
+}
+
+#[test]
+fn capture_needs_prepared_kernels_and_memory() {
+    with_fake(
+        "capture_needs_prepared_kernels_and_memory",
+        &[],
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            let softmax = Softmax::new();
+            let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+            let mut y = device.zeros::<f32>([2]).unwrap();
+            let mut z = Some(device.zeros::<f32>([2]).unwrap());
+            let captured = |work: &mut dyn FnMut() -> Result<(), Error>| {
+                // SAFETY: no graph outlives the tensors.
+                unsafe { Graph::capture(&device, work) }
+            };
+            let refused =
+                |work: &mut dyn FnMut() -> Result<(), Error>| match captured(work).map(|_| ()) {
+                    Err(Error::Capture { what, .. }) => what,
+                    other => panic!("{other:?}"),
+                };
+            assert_eq!(
+                refused(&mut || softmax.forward_into(&x, &mut y)),
+                "its kernel is not loaded yet"
+            );
+            assert_eq!(
+                log.calls().last().unwrap(),
+                "cuGraphDestroy",
+                "the capture is over"
+            );
+            softmax
+                .prepare(&device, &Problem::between(&x, &mut y).unwrap())
+                .unwrap();
+
+            let allocated = refused(&mut || softmax.forward(&x).map(|_| ()));
+            assert_eq!(allocated, "memory cannot be allocated meanwhile");
+            refused(&mut || x.to_vec().map(|_| ()));
+            refused(&mut || y.copy_from(&[1.0, 2.0]));
+            refused(&mut || device.synchronize());
+            log.lines();
+
+            let graph = captured(&mut || {
+                drop(z.take());
+                softmax.forward_into(&x, &mut y)
+            });
+            let graph = graph.unwrap();
+            graph.launch().unwrap();
+            drop(graph);
+            assert_eq!(
+                log.calls(),
+                [
+                    "cuStreamBeginCapture",
+                    "cuLaunchKernel",
+                    "cuStreamEndCapture",
+                    "cuGraphInstantiate",
+                    "cuGraphDestroy",
+                    "cuGraphLaunch",
+                    "cuGraphExecDestroy",
+                ],
+                "what was dropped meanwhile is not freed as part of the graph"
+            );
+            let _more = device.zeros::<f32>([2]).unwrap();
+            assert_eq!(
+                log.calls(),
+                ["cuMemFreeAsync", "cuMemAllocAsync", "cuMemsetD8Async"]
+            );
+        },
+    );
+}
+
+#[test]
+fn a_stream_of_somebody_else_s_is_used_and_not_destroyed() {
+    with_fake(
+        "a_stream_of_somebody_else_s_is_used_and_not_destroyed",
+        &[],
+        |mut log| {
+            let owner = Device::cuda(0).unwrap();
+            let stream = bench_support::raw_stream(&owner);
+            // SAFETY: `owner` has the stream until the end.
+            let device = unsafe { Device::from_raw_stream(0, stream) }.unwrap();
+            let x = owner.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+            let mut y = device.zeros::<f32>([2]).unwrap();
+            Softmax::new().forward_into(&x, &mut y).unwrap();
+            log.lines();
+            drop((device, y));
+            assert_eq!(log.calls(), ["cuMemFreeAsync"]);
+
+            // SAFETY: null is always a stream.
+            let default = unsafe { Device::from_raw_stream(0, ptr::null_mut()) }.unwrap();
+            assert_eq!(stream_of(&default), "0x0");
+            let elsewhere: CUstream = ptr::without_provenance_mut(0x10);
+            // SAFETY: the fake driver knows the handle.
+            let refused = unsafe { Device::from_raw_stream(0, elsewhere.cast()) };
+            assert!(matches!(refused, Err(Error::ForeignStream { ordinal: 0 })));
+        },
+    );
+}
+
+#[test]
+fn tensors_of_different_streams_do_not_mix() {
+    with_fake("tensors_of_different_streams_do_not_mix", &[], |mut log| {
+        let device = Device::cuda(0).unwrap();
+        let others = [
+            device.new_stream().unwrap(),
+            Device::cuda(1).unwrap(),
+            Device::emulator(),
+        ];
+        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        for other in others {
+            let mut y = other.zeros::<f32>([2]).unwrap();
+            log.lines();
+            let mixed = Softmax::new().forward_into(&x, &mut y);
+            assert!(
+                matches!(mixed, Err(Error::DeviceMismatch { .. })),
+                "{other:?}"
+            );
+            assert_eq!(log.calls(), [""; 0]);
+        }
+        let mut y = device.clone().zeros::<f32>([2]).unwrap();
+        Softmax::new().forward_into(&x, &mut y).unwrap();
+    });
+}
+
+#[test]
+fn raw_memory_is_launched_on_where_it_lies() {
+    with_fake("raw_memory_is_launched_on_where_it_lies", &[], |mut log| {
+        let device = Device::cuda(0).unwrap();
+        let mut y = device.zeros::<f32>([4, 8]).unwrap();
+        let address: *const f32 = ptr::without_provenance(0x7000_0000_0010);
+        // SAFETY: the fake driver's kernels touch nothing.
+        let x = unsafe { TensorView::from_raw(&device, address, 36, [4, 6], [10, 1]) }.unwrap();
+        let y = y.view_mut().slice(1, 2..).unwrap();
+        let at = y.address();
+        Softmax::new().forward_into(&x, y).unwrap();
+        let lines = log.lines();
+        let expected = format!("x 0x700000000010 y {at:#x} rows 4 cols 6");
+        assert!(lines.last().unwrap().ends_with(&expected), "{lines:?}");
+    });
+}
+
+#[test]
+fn a_gpu_without_pools_waits_before_it_frees() {
+    let pools = [("FAKE_CUDA_POOLS", "0")];
+    with_fake(
+        "a_gpu_without_pools_waits_before_it_frees",
+        &pools,
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            log.lines();
+            drop(device.zeros::<f32>([2]).unwrap());
+            let calls = [
+                "cuMemAlloc",
+                "cuMemsetD8Async",
+                "cuStreamSynchronize",
+                "cuMemFree",
+            ];
+            assert_eq!(log.calls(), calls);
+        },
+    );
+}
+
+#[test]
+fn the_older_ptx_is_taken_where_it_is_named() {
+    let arch = [("WARP_SOFTMAX_ARCH", "sm_70")];
+    with_fake("the_older_ptx_is_taken_where_it_is_named", &arch, |_| {
+        let refused = Device::cuda(0);
+        assert!(matches!(
+            refused,
+            Err(Error::Environment {
+                variable: "WARP_SOFTMAX_ARCH",
+                ..
+            })
+        ));
+    });
+}
+
+#[test]
+fn a_gpu_that_is_too_old_is_refused() {
+    let capability = [("FAKE_CUDA_CAPABILITY", "7.5")];
+    with_fake(
+        "a_gpu_that_is_too_old_is_refused",
+        &capability,
+        |mut log| {
+            let error = Device::cuda(0).unwrap_err();
+            assert!(error.is_unavailable());
+            let text = "Fake GPU is of compute capability 7.5; the kernels need 8.0 or more";
+            assert_eq!(error.to_string(), text);
+            let device = Device::auto().unwrap();
+            assert!(!device.is_cuda());
+            assert_eq!(device.reason(), text);
+            assert_eq!(log.calls(), [""; 0], "no context is made for it");
+        },
+    );
+}
+
+#[test]
+fn auto_takes_the_first_gpu() {
+    with_fake("auto_takes_the_first_gpu", &[], |_| {
+        let device = Device::auto().unwrap();
+        assert_eq!(device.name(), "Fake GPU (cuda:0, sm_90, driver 13.0)");
+        assert_eq!(device.reason(), "a driver and a GPU were found");
+        assert!(matches!(
+            Device::cuda(2),
+            Err(Error::NoSuchGpu {
+                ordinal: 2,
+                count: 2
+            })
+        ));
+    });
+}
+
+#[test]
+fn auto_obeys_the_variable() {
+    let named = [("WARP_SOFTMAX_DEVICE", "cuda:1")];
+    with_fake("auto_obeys_the_variable", &named, |_| {
+        let device = Device::auto().unwrap();
+        assert_eq!(device.name(), "Fake GPU (cuda:1, sm_90, driver 13.0)");
+        assert_eq!(device.reason(), "WARP_SOFTMAX_DEVICE=cuda:1");
+    });
+}
+
+#[test]
+fn auto_refuses_what_the_variable_may_not_say() {
+    let named = [("WARP_SOFTMAX_DEVICE", "gpu")];
+    with_fake("auto_refuses_what_the_variable_may_not_say", &named, |_| {
+        assert_eq!(
+            Device::auto().unwrap_err().to_string(),
+            "WARP_SOFTMAX_DEVICE=gpu is not allowed: \
+             it may be auto, cuda, cuda:N with a GPU's number N, or emulator"
+        );
+    });
+}
+
+#[test]
+fn without_a_driver_there_is_the_emulator() {
+    let missing = || Path::new("/nowhere/libcuda.so.1");
+    with_library(
+        "without_a_driver_there_is_the_emulator",
+        missing,
+        &[],
+        |_| {
+            let device = Device::auto().unwrap();
+            assert!(!device.is_cuda());
+            assert!(device.name().starts_with("emulator, "), "{}", device.name());
+            assert!(
+                device.reason().contains("/nowhere/libcuda.so.1"),
+                "{}",
+                device.reason()
+            );
+            let error = Device::cuda(0).unwrap_err();
+            assert!(error.is_unavailable() && matches!(error, Error::NoDriver { .. }));
+            let x = device.tensor_from(&[1.0f32, 1.0], [2]).unwrap();
+            assert_eq!(
+                Softmax::new().forward(&x).unwrap().to_vec().unwrap(),
+                [0.5, 0.5]
+            );
+        },
+    );
+}
+
+#[test]
+fn exhausted_memory_is_an_error_of_its_own() {
+    let fail = [("FAKE_CUDA_FAIL", "cuMemAllocAsync=2")];
+    with_fake("exhausted_memory_is_an_error_of_its_own", &fail, |_| {
+        let error = Device::cuda(0).unwrap().zeros::<f32>([10]).unwrap_err();
+        assert!(
+            matches!(error, Error::OutOfMemory { bytes: 40, .. }),
+            "{error}"
+        );
+        assert!(error.is_unavailable());
+    });
+}
+
+#[test]
+fn a_failed_launch_says_which_call_and_why() {
+    let fail = [("FAKE_CUDA_FAIL", "cuLaunchKernel=719")];
+    with_fake("a_failed_launch_says_which_call_and_why", &fail, |_| {
+        let device = Device::cuda(0).unwrap();
+        let x: Tensor<f32> = device.zeros([10]).unwrap();
+        let error = Softmax::new().forward(&x).unwrap_err();
+        assert!(error.is_launch_failure());
+        assert_eq!(
+            error.to_string(),
+            "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED (719)"
+        );
+        assert!(std::error::Error::source(&error).is_some());
+    });
+}
+
+#[test]
+fn a_kernel_that_does_not_load_comes_with_the_compiler_s_log() {
+    let fail = [("FAKE_CUDA_FAIL", "cuModuleLoadDataEx=218")];
+    with_fake(
+        "a_kernel_that_does_not_load_comes_with_the_compiler_s_log",
+        &fail,
+        |_| {
+            let device = Device::cuda(0).unwrap();
+            let x: Tensor<f32> = device.zeros([10]).unwrap();
+            let error = Softmax::new().forward(&x).unwrap_err();
+            assert!(matches!(error, Error::Load { .. }) && error.is_launch_failure());
+            assert!(
+                error.to_string().contains("ptxas fatal: it will not do"),
+                "{error}"
+            );
+        },
+    );
+}
+
+#[test]
+fn a_module_without_its_kernel_is_unloaded() {
+    let fail = [("FAKE_CUDA_FAIL", "cuModuleGetFunction=500")];
+    with_fake(
+        "a_module_without_its_kernel_is_unloaded",
+        &fail,
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            let problem = Problem::packed(&[1, 1], DType::F32, DType::F32).unwrap();
+            assert!(matches!(
+                Softmax::new().prepare(&device, &problem),
+                Err(Error::Load { .. })
+            ));
+            assert_eq!(log.calls().last().unwrap(), "cuModuleUnload");
+        },
+    );
+}
+
+#[test]
+fn benches_measure_on_the_device_s_stream() {
+    with_fake("benches_measure_on_the_device_s_stream", &[], |mut log| {
+        let device = Device::cuda(0).unwrap();
+        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        let mut y = device.zeros::<f32>([2]).unwrap();
+        log.lines();
+        let before = Event::record(&device).unwrap();
+        bench_support::copy(&x, &mut y).unwrap();
+        let after = Event::record(&device).unwrap();
+        assert_eq!(after.milliseconds_since(&before).unwrap(), 1.0);
+        let stream = stream_of(&device);
+        let lines = log.lines();
+        assert_eq!(
+            lines[..2],
+            [
+                "cuEventCreate flags 0".to_owned(),
+                format!("cuEventRecord {stream}")
+            ]
+        );
+        assert_eq!(lines[2], format!("cuMemcpyDtoDAsync 8 stream {stream}"));
+        assert_eq!(y.to_vec().unwrap(), [1.0, 2.0]);
+        log.lines();
+        drop((before, after));
+        assert_eq!(log.calls(), ["cuEventDestroy", "cuEventDestroy"]);
+        assert!(matches!(
+            Event::record(&Device::emulator()),
+            Err(Error::NoDriver { .. })
+        ));
+    });
+}
