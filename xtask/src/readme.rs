@@ -4,20 +4,22 @@ use std::fs;
 
 use crate::{Error, workspace};
 
-/// The line of a fenced block of the README that starts with `beginning`.
+/// The line of a code block of the README that starts with `beginning`.
 pub fn command(beginning: &str) -> Result<String, Error> {
     let path = workspace().join("README.md");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let lines = fenced_lines(&text);
-    let mut found = lines.into_iter().filter(|line| line.starts_with(beginning));
-    match (found.next(), found.next()) {
-        (Some(line), None) => Ok(line.to_owned()),
-        (None, _) => {
-            Err(format!("README.md has no command `{beginning} ..` in a code block").into())
-        }
-        (Some(one), Some(other)) => {
-            Err(format!("README.md has two such commands, `{one}` and `{other}`").into())
-        }
+    Ok(the_only(&text, beginning)?.to_owned())
+}
+
+fn the_only<'a>(text: &'a str, beginning: &str) -> Result<&'a str, String> {
+    let lines = fenced_lines(text).into_iter();
+    let found: Vec<_> = lines.filter(|line| line.starts_with(beginning)).collect();
+    match found[..] {
+        [line] => Ok(line),
+        _ => Err(format!(
+            "README.md has {} lines `{beginning} ..` in code blocks; it must have one",
+            found.len()
+        )),
     }
 }
 
@@ -39,10 +41,28 @@ fn fenced_lines(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    const README: &str = "\
+cargo test outside
+```sh
+$ cargo test --workspace   # all of it
+  cargo run
+```
+`cargo run`
+```
+cargo run --release
+```
+";
+
     #[test]
-    fn only_lines_inside_fences_count() {
-        let text =
-            "cargo test outside\n```sh\n$ cargo test --workspace\n  cargo run\n```\n`cargo test`\n";
-        assert_eq!(fenced_lines(text), ["cargo test --workspace", "cargo run"]);
+    fn a_command_is_a_whole_line_inside_a_code_block() {
+        let line = "cargo test --workspace   # all of it";
+        assert_eq!(the_only(README, "cargo test"), Ok(line));
+    }
+
+    #[test]
+    fn no_such_command_and_two_of_them_are_refused() {
+        let refused = |beginning| the_only(README, beginning).unwrap_err();
+        assert!(refused("cargo bench").contains("0 lines `cargo bench ..`"));
+        assert!(refused("cargo run").contains("2 lines `cargo run ..`"));
     }
 }

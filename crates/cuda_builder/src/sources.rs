@@ -1,7 +1,6 @@
 //! What a kernel crate's PTX is made from, and its hash.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -67,13 +66,8 @@ impl Sources {
             add(name.as_bytes());
             add(content);
         }
-        hasher
-            .finalize()
-            .iter()
-            .fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
+        let digest = hasher.finalize();
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Whether the hash covers `file`.
@@ -97,7 +91,11 @@ impl Sources {
         while let Some(folder) = folders.pop() {
             for item in fs::read_dir(&folder).map_err(BuildError::io(&folder))? {
                 let path = item.map_err(BuildError::io(&folder))?.path();
-                if host_only.contains(&path) {
+                // Hidden files are an editor's or the system's.
+                let hidden = path
+                    .file_name()
+                    .is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+                if hidden || host_only.contains(&path) {
                     continue;
                 }
                 if path.is_dir() {

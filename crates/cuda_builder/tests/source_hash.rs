@@ -79,7 +79,7 @@ fn a_new_source_file_and_a_renamed_one_change_the_hash() {
 }
 
 #[test]
-fn line_ends_host_only_files_and_files_beside_src_leave_the_hash_as_it_is() {
+fn line_ends_and_files_that_are_not_sources_leave_the_hash_as_it_is() {
     let fixture = Fixture::new("hash-same");
     let before = hash(&fixture);
     for file in [
@@ -93,6 +93,7 @@ fn line_ends_host_only_files_and_files_beside_src_leave_the_hash_as_it_is() {
         .write("device_lib/src/emulator/mod.rs", "//! Other host code.\n")
         .write("device_lib/src/emulator/more.rs", "// more\n")
         .write("device_lib/tests/all.rs", "// a test\n")
+        .write("device_lib/src/.lib.rs.swp", "an editor's\n")
         .edit("Cargo.toml", "resolver = \"3\"", "resolver = \"2\"");
     assert_eq!(hash(&fixture), before);
 }

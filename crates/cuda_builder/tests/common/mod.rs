@@ -45,10 +45,10 @@ impl Fixture {
         self.write(inside, &text.replace(from, to))
     }
 
-    /// A builder for the kernels, all in one target folder so that `core` is compiled once.
+    /// A builder for the kernels, in the target folder of all device builds: `core` is compiled once.
     pub fn builder(&self) -> CudaBuilder {
-        CudaBuilder::new(self.path("kernels"))
-            .target_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-builder"))
+        let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
+        CudaBuilder::new(self.path("kernels")).target_dir(target_dir)
     }
 }
 
