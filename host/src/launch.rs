@@ -79,7 +79,8 @@ pub(crate) fn each(
         };
         launch(&Launch {
             kernel: plan.kernel(),
-            grid: part.rows.div_ceil(plan.rows_per_block()),
+            grid: part.rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
+            cluster: plan.blocks_per_row(),
             block: plan.threads_per_block(),
             shared_bytes: plan.shared_bytes(),
             parameters: &parameters.pointers(),

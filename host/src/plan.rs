@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use cuda_std::emulator::Kernel;
+use kernels_gpu::access::{Access, Registers, Staged};
+use kernels_gpu::element::F32 as F32Element;
 use kernels_gpu::entries::REGISTRY;
+use kernels_gpu::exchange::{Block, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
-use kernels_gpu::{block, stream};
+use kernels_gpu::{chunked, packed, stream};
 
 use crate::problem::MAX_COLS;
 use crate::{DType, DeviceProperties, Error, Problem};
@@ -18,17 +21,42 @@ use crate::{DType, DeviceProperties, Error, Problem};
 pub enum Way {
     /// A group of up to 32 lanes a row, the row in registers.
     Warp,
+    /// As `Warp`, many adjacent rows at once through shared memory.
+    Packed,
     /// A block a row, the row in registers.
     Block,
+    /// A block a row, the row in shared memory.
+    Staged,
+    /// A cluster of blocks a row, the row in registers.
+    Split,
+    /// A cluster of blocks a row, the row in shared memory.
+    SplitStaged,
     /// A block a row, which it reads twice.
     Stream,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Warp,
+        Self::Packed,
+        Self::Block,
+        Self::Staged,
+        Self::Split,
+        Self::SplitStaged,
+        Self::Stream,
+    ];
 }
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Warp => "warp",
+            Self::Packed => "packed",
             Self::Block => "block",
+            Self::Staged => "staged",
+            Self::Split => "split",
+            Self::SplitStaged => "split_staged",
             Self::Stream => "stream",
         })
     }
@@ -42,83 +70,168 @@ enum Cover {
         lanes: u32,
         steps: u32,
     },
+    /// The same, of rows without gaps between them.
+    Packed {
+        lanes: u32,
+        steps: u32,
+    },
     Block,
+    Staged,
+    Split,
+    SplitStaged,
     Stream,
+}
+
+/// The rows that a line of the table is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Rows {
+    /// Each begins at 16 bytes and is whole vectors.
+    Aligned,
+    /// The same, and so few that a row should have many blocks.
+    AlignedFew,
+    /// Whatever their alignment.
+    Any,
 }
 
 /// A line of the table.
 struct Choice {
     /// Longest row that is covered like this, unless an earlier line takes it.
     longest: u32,
+    rows: Rows,
     cover: Cover,
 }
 
+const fn line(longest: u32, rows: Rows, cover: Cover) -> Choice {
+    Choice {
+        longest,
+        rows,
+        cover,
+    }
+}
+
 const fn warp(longest: u32, lanes: u32, steps: u32) -> Choice {
-    let cover = Cover::Warp { lanes, steps };
-    Choice { longest, cover }
+    line(longest, Rows::Aligned, Cover::Warp { lanes, steps })
 }
 
-const fn block(longest: u32) -> Choice {
-    let cover = Cover::Block;
-    Choice { longest, cover }
+/// For rows that are not aligned, an element at a time.
+const fn warp_any(longest: u32, lanes: u32, steps: u32) -> Choice {
+    line(longest, Rows::Any, Cover::Warp { lanes, steps })
 }
 
-const STREAM: Choice = Choice {
-    longest: MAX_COLS as u32,
-    cover: Cover::Stream,
-};
+const fn packed(longest: u32, lanes: u32, steps: u32) -> Choice {
+    line(longest, Rows::Any, Cover::Packed { lanes, steps })
+}
 
-/// f32 inputs, shortest rows first.
+/// What takes any row that no earlier line does.
+const STREAM: Choice = line(MAX_COLS as u32, Rows::Any, Cover::Stream);
+
+/// Shortest row that few rows are split for.
+const SHORTEST_SPLIT: usize = 4096;
+
+/// Most warps of a block of a split row.
+const MAX_SPLIT_WARPS: u32 = 16;
+/// Most blocks of a launch.
+const MAX_GRID: u32 = i32::MAX as u32;
+/// Longest row that a cluster of any device covers.
+const LONGEST_SPLIT: u32 = 16 * MAX_SPLIT_WARPS * CHUNK;
+
+/// f32 inputs. The first line that takes a row has it.
 ///
-/// Evidence is a kernel's bandwidth as a fraction of a copy's, on an H200, with 2^29 elements. It was
-/// measured on prototypes of the same shape.
+/// Evidence is a kernel's bandwidth as a fraction of a copy's in the same run, on an H200, with 2^29
+/// elements, 2026-11-30.
 static F32: &[Choice] = &[
+    // 1x32768: 3.0 us with 8 or 16 blocks, 7.3 us as `block`. 1x4096: 2.4 us, 2.7 us as `block`.
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split),
     // Not yet measured.
     warp(4, 1, 1),
     // Not yet measured.
     warp(8, 1, 2),
     // Not yet measured.
     warp(16, 2, 2),
-    // 0.995 at 32 columns; 8 lanes with one vector each 1.005 to 1.007, four vectors a lane 0.975.
+    // 0.998 at 32 columns; 8 lanes with one vector each 0.814.
     warp(32, 4, 2),
-    // Not yet measured.
+    // 0.993 at 64 columns; 16 lanes with one vector each 0.781.
     warp(64, 8, 2),
-    // Not yet measured.
+    // 0.999 at 128 columns; 32 lanes with one vector each 0.769.
     warp(128, 16, 2),
-    // 0.996 at 256 columns with 64 threads a block; two rows a warp 0.978 to 0.988.
+    // 1.000 at 256 columns.
     warp(256, 32, 2),
-    // Not yet measured.
+    // 1.000 at 512 columns.
     warp(512, 32, 4),
-    // 0.990 at 1,024 columns. A block of 128 threads a row reached 0.999: not taken, since each of its
-    // warps sums a part of what is one chunk everywhere else, which gives other bits.
+    // 0.993 at 1,000 columns, 0.999 at 1,024, with a warp a block; with two 0.980.
     warp(1024, 32, 8),
-    // 0.974 to 0.978 at 2,048 columns, 0.969 at 4,096 and at 32,768.
-    block(32_768),
-    // Not yet measured.
+    // 0.970 at 2,048 columns, 0.971 at 4,096 and 8,192, 0.976 at 16,384, 0.983 at 32,768.
+    line(32_768, Rows::Aligned, Cover::Block),
+    // 0.986 at 65,536 columns, 0.969 at 131,072, 0.966 at 128,256, 0.874 at 262,144.
+    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split),
+    // 0.816 at 9 columns; `packed` with five vectors a lane 0.663.
+    warp_any(4, 1, 1),
+    warp_any(8, 1, 2),
+    warp_any(16, 2, 2),
+    // 0.988 at 33 columns; `warp` 0.718.
+    packed(36, 1, 9),
+    // 0.990 at 50 columns.
+    packed(64, 1, 16),
+    // 0.772 at 65 columns, 0.986 at 127.
+    packed(128, 4, 8),
+    // 0.625 at 255 columns, 0.984 at 501; `staged` 0.661 at 501.
+    packed(512, 32, 4),
+    // With gaps between the rows. Not yet measured; without gaps 0.718 at 33 columns.
+    warp_any(32, 4, 2),
+    warp_any(64, 8, 2),
+    warp_any(128, 16, 2),
+    warp_any(256, 32, 2),
+    // 0.981 at 1,001 columns, 0.986 at 4,097 and at 10,001.
+    line(32_768, Rows::Any, Cover::Staged),
+    // 0.730 at 50,257 columns; `stream` 0.380.
+    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged),
     STREAM,
 ];
 
-/// f16 and bf16 inputs, shortest rows first. Evidence as for f32, with 2^30 elements of bf16.
+/// f16 and bf16 inputs. Evidence as for f32, with 2^30 elements of bf16.
 static SIXTEEN_BITS: &[Choice] = &[
+    // 1x32768: 2.7 us with 8 or 16 blocks.
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split),
     // Not yet measured.
     warp(8, 1, 1),
     // Not yet measured.
     warp(16, 1, 2),
-    // 0.995 at 32 columns; 4 lanes with one vector each 1.005 to 1.007, four vectors a lane 0.975.
+    // 1.009 at 32 columns; 4 lanes with one vector each 0.733.
     warp(32, 2, 2),
-    // Not yet measured.
+    // 1.009 at 64 columns.
     warp(64, 4, 2),
-    // Not yet measured.
+    // 0.998 at 128 columns.
     warp(128, 8, 2),
-    // Not yet measured.
+    // 1.003 at 256 columns.
     warp(256, 16, 2),
-    // Not yet measured.
+    // 1.004 at 512 columns.
     warp(512, 32, 2),
-    // 1.000 at 1,024 columns.
+    // 0.989 at 1,000 columns, 0.999 at 1,024.
     warp(1024, 32, 4),
-    // 0.997 to 1.002 at 2,048 columns, 0.973 at 4,096.
-    block(32_768),
-    // Not yet measured.
+    // 1.000 at 2,048 columns, 0.985 at 4,096, 0.963 at 8,192, 0.898 at 16,384.
+    line(16_384, Rows::Aligned, Cover::Block),
+    // 0.840 at 32,768 columns, where `block` reaches 0.758; 0.794 at 65,536, 0.725 at 131,072.
+    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split),
+    // 0.390 at 9 columns; `packed` with three vectors a lane 0.256.
+    warp_any(8, 1, 1),
+    warp_any(16, 1, 2),
+    // 0.582 at 33 columns; `warp` 0.525.
+    packed(40, 1, 5),
+    // 0.520 at 50 columns.
+    packed(64, 1, 8),
+    // 0.658 at 127 columns.
+    packed(128, 4, 4),
+    // 0.559 at 501 columns; `staged` 0.432.
+    packed(512, 32, 2),
+    // With gaps between the rows. Not yet measured; without gaps 0.525 at 33 columns.
+    warp_any(32, 2, 2),
+    warp_any(64, 4, 2),
+    warp_any(128, 8, 2),
+    warp_any(256, 16, 2),
+    // 0.806 at 1,001 columns, 0.632 at 4,097, 0.682 at 10,001.
+    line(32_768, Rows::Any, Cover::Staged),
+    // 0.363 at 50,257 columns; `stream` 0.183.
+    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged),
     STREAM,
 ];
 
@@ -129,59 +242,143 @@ fn choices(input: DType) -> &'static [Choice] {
     }
 }
 
+impl Rows {
+    fn match_problem(self, problem: &Problem, properties: &DeviceProperties) -> bool {
+        match self {
+            Self::Aligned => is_aligned(problem),
+            Self::AlignedFew => {
+                problem.cols() >= SHORTEST_SPLIT
+                    && problem.rows() <= u64::from(properties.multiprocessors / 8)
+                    && is_aligned(problem)
+            }
+            Self::Any => true,
+        }
+    }
+}
+
+/// Whether all of every row moves in vectors of 16 input bytes.
+fn is_aligned(problem: &Problem) -> bool {
+    let vector_elems = problem.input().vector_elems();
+    let vector_bytes_out = vector_elems * problem.output().size_bytes() as u32;
+    (problem.cols() as u32).is_multiple_of(vector_elems)
+        && problem.row_alignment_in() >= 16
+        && problem.row_alignment_out() >= vector_bytes_out.min(16)
+}
+
+/// Any access and exchange of a kind need the same, whatever the types.
+type InRegisters = Registers<F32Element, F32Element>;
+type InStages = Staged<F32Element, F32Element>;
+
+fn chunked_bytes<A, X>(warps: u32, cols: u32) -> u32
+where
+    A: Access<F32Element, F32Element, 8, 4>,
+    X: Exchange,
+{
+    chunked::shared_bytes::<F32Element, F32Element, A, X, 8, 4>(warps, cols)
+}
+
 impl Cover {
     fn way(self) -> Way {
         match self {
             Self::Warp { .. } => Way::Warp,
+            Self::Packed { .. } => Way::Packed,
             Self::Block => Way::Block,
+            Self::Staged => Way::Staged,
+            Self::Split => Way::Split,
+            Self::SplitStaged => Way::SplitStaged,
             Self::Stream => Way::Stream,
         }
     }
 
     /// Longest row that the kernel can hold.
-    fn capacity(self, input: DType) -> u32 {
+    fn capacity(self, input: DType, properties: &DeviceProperties) -> u32 {
         match self {
-            Self::Warp { lanes, steps } => lanes * steps * input.vector_elems(),
-            Self::Block => MAX_WARPS * CHUNK,
+            Self::Warp { lanes, steps } | Self::Packed { lanes, steps } => {
+                lanes * steps * input.vector_elems()
+            }
+            Self::Block | Self::Staged => MAX_WARPS * CHUNK,
+            Self::Split | Self::SplitStaged => {
+                properties.max_cluster_blocks * MAX_SPLIT_WARPS * CHUNK
+            }
             Self::Stream => MAX_COLS as u32,
         }
     }
 
-    fn entry(self, input: DType, output: DType) -> String {
+    /// Whether the kernel can do with the rows, and the device with the kernel.
+    fn can_run(self, problem: &Problem, properties: &DeviceProperties) -> bool {
         match self {
-            Self::Warp { lanes, steps } => format!("softmax_warp_{lanes}x{steps}_{input}_{output}"),
-            Self::Block => format!("softmax_block_{input}_{output}"),
-            Self::Stream => format!("softmax_stream_{input}_{output}"),
+            Self::Packed { .. } => problem.is_packed(),
+            Self::Split | Self::SplitStaged => properties.max_cluster_blocks > 1,
+            Self::Warp { .. } | Self::Block | Self::Staged | Self::Stream => true,
         }
     }
 
-    /// Warps of the block that has a row of `cols` elements, or several rows.
-    fn warps(self, kernel: KernelId, cols: u32) -> u32 {
+    fn entry(self, input: DType, output: DType) -> String {
+        let way = self.way();
         match self {
-            Self::Warp { .. } => kernel.describe().max_threads / WARP,
-            Self::Block => cols.div_ceil(CHUNK).max(1),
+            Self::Warp { lanes, steps } | Self::Packed { lanes, steps } => {
+                format!("softmax_{way}_{lanes}x{steps}_{input}_{output}")
+            }
+            _ => format!("softmax_{way}_{input}_{output}"),
+        }
+    }
+
+    /// Blocks that share a row.
+    fn cluster(self, rows: Rows, cols: u32, properties: &DeviceProperties) -> u32 {
+        if !matches!(self, Self::Split | Self::SplitStaged) {
+            return 1;
+        }
+        // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16. A row alone
+        // is fastest with 2 to 4. Staged, 3 to 5 are fastest, more waiting for each other's stages.
+        let warps = match (rows, self) {
+            (Rows::AlignedFew, _) => 2,
+            (_, Self::SplitStaged) => 4,
+            _ => 8,
+        };
+        let blocks = chunked::chunks(cols).div_ceil(warps).next_power_of_two();
+        blocks.clamp(2, properties.max_cluster_blocks)
+    }
+
+    /// Warps of a block.
+    fn warps(self, kernel: KernelId, cols: u32, cluster: u32) -> u32 {
+        match self {
+            Self::Warp { .. } | Self::Packed { .. } => kernel.describe().max_threads / WARP,
+            Self::Block | Self::Staged | Self::Split | Self::SplitStaged => {
+                chunked::chunks(cols).div_ceil(cluster).max(1)
+            }
             Self::Stream => stream::BLOCK_THREADS / WARP,
         }
     }
 
     fn elems_per_thread(self, input: DType) -> u32 {
         match self {
-            Self::Warp { steps, .. } => steps * input.vector_elems(),
-            Self::Block | Self::Stream => CHUNK / WARP,
+            Self::Warp { steps, .. } | Self::Packed { steps, .. } => steps * input.vector_elems(),
+            _ => CHUNK / WARP,
         }
     }
 
     fn rows_per_block(self, warps: u32) -> u32 {
         match self {
-            Self::Warp { lanes, .. } => warps * WARP / lanes,
-            Self::Block | Self::Stream => 1,
+            Self::Warp { lanes, .. } | Self::Packed { lanes, .. } => warps * WARP / lanes,
+            _ => 1,
         }
     }
 
-    fn shared_bytes(self, warps: u32) -> u32 {
+    fn shared_bytes(self, warps: u32, problem: &Problem) -> u32 {
+        let cols = problem.cols() as u32;
         match self {
             Self::Warp { .. } => 0,
-            Self::Block => block::shared_bytes(warps),
+            Self::Packed { lanes, .. } => {
+                let widest = problem
+                    .input()
+                    .size_bytes()
+                    .max(problem.output().size_bytes());
+                warps * packed::stage_bytes(lanes, cols, widest as u32)
+            }
+            Self::Block => chunked_bytes::<InRegisters, Block>(warps, cols),
+            Self::Staged => chunked_bytes::<InStages, Block>(warps, cols),
+            Self::Split => chunked_bytes::<InRegisters, Cluster>(warps, cols),
+            Self::SplitStaged => chunked_bytes::<InStages, Cluster>(warps, cols),
             Self::Stream => stream::SHARED_BYTES,
         }
     }
@@ -240,6 +437,7 @@ pub struct Plan {
     elems_per_thread: u32,
     rows_per_block: u32,
     shared_bytes: u32,
+    blocks_per_row: u32,
     grid: u32,
     launches: u64,
 }
@@ -261,16 +459,22 @@ impl Plan {
         let kernels = &KERNELS[input as usize][output as usize];
         let mut limit = 0;
         for (choice, kernel) in choices(input).iter().zip(kernels) {
-            let cover = choice.cover;
-            let longest = match forced {
-                Some(way) if way != cover.way() => continue,
-                Some(_) => cover.capacity(input),
-                None => choice.longest,
+            let Choice { rows, cover, .. } = *choice;
+            let (wanted, longest) = match forced {
+                Some(way) => (way == cover.way(), cover.capacity(input, properties)),
+                None => (
+                    rows.match_problem(problem, properties),
+                    choice.longest.min(cover.capacity(input, properties)),
+                ),
             };
             let Some(kernel) = *kernel else { continue };
-            let warps = cover.warps(kernel, cols.min(longest));
-            let shared_bytes = cover.shared_bytes(warps);
-            if shared_bytes > properties.max_shared_bytes_per_block {
+            if !wanted || !cover.can_run(problem, properties) {
+                continue;
+            }
+            let cluster = cover.cluster(rows, cols.min(longest), properties);
+            let warps = cover.warps(kernel, cols.min(longest), cluster);
+            let shared_bytes = cover.shared_bytes(warps, problem);
+            if cols <= longest && shared_bytes > properties.max_shared_bytes_per_block {
                 continue;
             }
             limit = limit.max(longest);
@@ -283,7 +487,11 @@ impl Plan {
             let grid = if launches == 0 {
                 0
             } else {
-                problem.part(0).rows.div_ceil(rows_per_block)
+                let blocks = problem.part(0).rows.div_ceil(rows_per_block);
+                match blocks.checked_mul(cluster) {
+                    Some(grid) if grid <= MAX_GRID => grid,
+                    _ => continue,
+                }
             };
             return Ok(Self {
                 kernel,
@@ -292,6 +500,7 @@ impl Plan {
                 elems_per_thread: cover.elems_per_thread(input),
                 rows_per_block,
                 shared_bytes,
+                blocks_per_row: cluster,
                 grid,
                 launches,
             });
@@ -329,6 +538,11 @@ impl Plan {
         self.rows_per_block
     }
 
+    /// Blocks that share a row, as a cluster; 1 if a block has its rows to itself.
+    pub fn blocks_per_row(&self) -> u32 {
+        self.blocks_per_row
+    }
+
     /// Dynamic shared memory of a block, in bytes.
     pub fn shared_bytes(&self) -> u32 {
         self.shared_bytes
@@ -356,7 +570,7 @@ impl fmt::Display for Plan {
         write!(
             f,
             "{}: {}, {} launch{plural} of up to {} blocks, {} threads a block, {} elements a thread, \
-             {} rows a block, {} bytes of shared memory a block",
+             {} rows a block, {} blocks a row, {} bytes of shared memory a block",
             self.way,
             self.kernel_name(),
             self.launches,
@@ -364,6 +578,7 @@ impl fmt::Display for Plan {
             self.threads_per_block,
             self.elems_per_thread,
             self.rows_per_block,
+            self.blocks_per_row,
             self.shared_bytes,
         )
     }
@@ -371,15 +586,28 @@ impl fmt::Display for Plan {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
-    /// What every device that the kernels run on has at least.
+    /// As an A100 has it, or less.
     fn small() -> DeviceProperties {
         DeviceProperties {
             compute_capability: Some((8, 0)),
             multiprocessors: 1,
-            max_shared_bytes_per_block: 48 * 1024,
-            has_clusters: false,
+            max_shared_bytes_per_block: 160 * 1024,
+            max_cluster_blocks: 1,
+            l2_bytes: 0,
+        }
+    }
+
+    /// As an H200 has it.
+    fn large() -> DeviceProperties {
+        DeviceProperties {
+            compute_capability: Some((9, 0)),
+            multiprocessors: 132,
+            max_shared_bytes_per_block: 227 * 1024,
+            max_cluster_blocks: 16,
             l2_bytes: 0,
         }
     }
@@ -408,7 +636,7 @@ mod tests {
         let name = plan.kernel_name();
         let threads = plan.threads_per_block() as usize;
         match plan.way() {
-            Way::Warp => {
+            Way::Warp | Way::Packed => {
                 let shape = name.split('_').nth(2).unwrap();
                 let (lanes, steps) = shape.split_once('x').unwrap();
                 let lanes: usize = lanes.parse().unwrap();
@@ -416,7 +644,8 @@ mod tests {
                 assert_eq!(plan.rows_per_block() as usize, threads / lanes);
                 lanes * steps * 16 / input.size_bytes()
             }
-            Way::Block => threads * 32,
+            Way::Block | Way::Staged => threads * 32,
+            Way::Split | Way::SplitStaged => threads * 32 * plan.blocks_per_row() as usize,
             Way::Stream => usize::MAX,
         }
     }
@@ -425,8 +654,10 @@ mod tests {
     fn every_length_gets_a_kernel_that_holds_it() {
         for types in pairs() {
             let (input, output) = types;
-            let ways = [None, Some(Way::Warp), Some(Way::Block), Some(Way::Stream)];
-            for (cols, forced) in (0..=70_000).flat_map(|cols| ways.map(|way| (cols, way))) {
+            let ways = Way::ALL.map(Some).into_iter().chain([None]);
+            for (cols, forced) in
+                (0..=70_000).flat_map(|cols| ways.clone().map(move |way| (cols, way)))
+            {
                 let plan = match plan(cols, types, forced) {
                     Ok(plan) => plan,
                     Err(Error::WayNotPossible {
@@ -435,7 +666,11 @@ mod tests {
                         limit,
                     }) => {
                         assert_eq!((Some(way), given), (forced, cols));
-                        let expected = if way == Way::Warp { 1024 } else { 32_768 };
+                        let expected = match way {
+                            Way::Warp => 1024,
+                            Way::Packed => 512,
+                            _ => 32_768,
+                        };
                         assert!(
                             limit == expected && cols > limit,
                             "{way} at {cols}: {limit}"
@@ -461,7 +696,7 @@ mod tests {
                 let rows: u32 = if cols == 0 { 0 } else { 7 };
                 assert_eq!(
                     plan.grid(),
-                    rows.div_ceil(plan.rows_per_block()),
+                    rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
                     "{cols}: {plan}"
                 );
             }
@@ -469,29 +704,90 @@ mod tests {
     }
 
     #[test]
-    fn ways_change_at_their_thresholds() {
-        for types in pairs() {
-            let way = |cols| plan(cols, types, None).unwrap().way();
-            assert_eq!((way(1), way(1024)), (Way::Warp, Way::Warp));
-            assert_eq!((way(1025), way(32_768)), (Way::Block, Way::Block));
-            assert_eq!((way(32_769), way(MAX_COLS)), (Way::Stream, Way::Stream));
-        }
-        // Within a way, the smallest kernel that holds the row.
-        for (choices, types) in [
-            (F32, (DType::F32, DType::F32)),
-            (SIXTEEN_BITS, (DType::BF16, DType::F32)),
+    fn the_fastest_way_is_taken() {
+        let way = |rows: usize, cols: usize, padding: usize, types: (DType, DType)| {
+            let (shape, strides) = ([rows, cols], [cols + padding, 1]);
+            let problem = Problem::new(&shape, (types.0, &strides), (types.1, &strides));
+            Plan::new(&problem.unwrap(), &large(), None).unwrap().way()
+        };
+        for (cols, f32s, halves) in [
+            (1, Way::Warp, Way::Warp),
+            (17, Way::Packed, Way::Packed),
+            (33, Way::Packed, Way::Packed),
+            (512, Way::Warp, Way::Warp),
+            (513, Way::Staged, Way::Staged),
+            (1024, Way::Warp, Way::Warp),
+            (1025, Way::Staged, Way::Staged),
+            (1032, Way::Block, Way::Block),
+            (16_384, Way::Block, Way::Block),
+            (32_767, Way::Staged, Way::Staged),
+            (32_768, Way::Block, Way::Split),
+            (32_769, Way::SplitStaged, Way::SplitStaged),
+            (32_776, Way::Split, Way::Split),
+            (262_144, Way::Split, Way::Split),
+            (262_145, Way::Stream, Way::Stream),
+            (MAX_COLS, Way::Stream, Way::Stream),
         ] {
-            for pair in choices.windows(2) {
-                let [shorter, longer] = pair else {
-                    unreachable!()
-                };
-                assert!(shorter.longest < longer.longest);
-                let name = |cols: u32| plan(cols as usize, types, None).unwrap().kernel_name();
-                assert_eq!(name(shorter.longest), shorter.cover.entry(types.0, types.1));
-                assert_eq!(
-                    name(shorter.longest + 1),
-                    longer.cover.entry(types.0, types.1)
-                );
+            assert_eq!(way(100, cols, 0, (DType::F32, DType::F32)), f32s, "{cols}");
+            assert_eq!(
+                way(100, cols, 0, (DType::BF16, DType::F32)),
+                halves,
+                "{cols}"
+            );
+        }
+        let f32s = (DType::F32, DType::F32);
+        // Gaps that leave the rows aligned, and gaps that do not.
+        assert_eq!(way(100, 512, 4, f32s), Way::Warp);
+        assert_eq!(way(100, 33, 3, f32s), Way::Warp);
+        assert_eq!(way(100, 300, 1, f32s), Way::Staged);
+        // Few rows.
+        assert_eq!(way(16, 4096, 0, f32s), Way::Split);
+        assert_eq!(way(17, 4096, 0, f32s), Way::Block);
+        assert_eq!(way(16, 4092, 0, f32s), Way::Block);
+    }
+
+    #[test]
+    fn split_rows_have_blocks_of_the_measured_size() {
+        let shape = |rows: usize, cols: usize, way| {
+            let problem = Problem::packed(&[rows, cols], DType::F32, DType::F32).unwrap();
+            let plan = Plan::new(&problem, &large(), Some(way)).unwrap();
+            (plan.blocks_per_row(), plan.threads_per_block() / WARP)
+        };
+        assert_eq!(shape(100, 1, Way::Split), (2, 1));
+        assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
+        assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
+        assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
+        assert_eq!(shape(100, 50_257, Way::SplitStaged), (16, 4));
+    }
+
+    #[test]
+    fn a_device_without_clusters_never_splits() {
+        for cols in [40_000, 262_144] {
+            assert_eq!(
+                plan(cols, (DType::F32, DType::F32), None).unwrap().way(),
+                Way::Stream
+            );
+            for way in [Way::Split, Way::SplitStaged] {
+                assert!(matches!(
+                    plan(cols, (DType::F32, DType::F32), Some(way)),
+                    Err(Error::WayNotPossible { limit: 0, .. })
+                ));
+            }
+        }
+    }
+
+    #[test]
+    fn within_a_kind_of_rows_lines_grow_longer() {
+        for choices in [F32, SIXTEEN_BITS] {
+            for rows in [Rows::Aligned, Rows::Any] {
+                for way in Way::ALL {
+                    let lines: Vec<u32> = choices
+                        .iter()
+                        .filter(|choice| choice.rows == rows && choice.cover.way() == way)
+                        .map(|choice| choice.longest)
+                        .collect();
+                    assert!(lines.is_sorted_by(|a, b| a < b), "{way}: {lines:?}");
+                }
             }
         }
     }
@@ -500,16 +796,16 @@ mod tests {
     fn every_kernel_is_in_the_table() {
         for (input, output) in pairs() {
             let of_pair = format!("_{input}_{output}");
-            let compiled = REGISTRY
+            let compiled: BTreeSet<_> = REGISTRY
                 .iter()
-                .filter(|kernel| kernel.name.ends_with(&of_pair))
-                .count();
-            let chosen = KERNELS[input as usize][output as usize]
+                .map(|kernel| kernel.name.to_string())
+                .filter(|name| name.ends_with(&of_pair))
+                .collect();
+            let chosen: BTreeSet<_> = choices(input)
                 .iter()
-                .flatten()
-                .count();
+                .map(|choice| choice.cover.entry(input, output))
+                .collect();
             assert_eq!(compiled, chosen, "{input} to {output}");
-            assert_eq!(chosen, choices(input).len(), "{input} to {output}");
         }
     }
 
@@ -520,7 +816,7 @@ mod tests {
             max_shared_bytes_per_block,
             ..small()
         };
-        let needed = block::shared_bytes(4);
+        let needed = chunked_bytes::<InRegisters, Block>(4, 4096);
         let way = |bytes| Plan::new(&problem, &properties(bytes), Some(Way::Block));
         assert!(way(needed).is_ok());
         assert!(matches!(
@@ -531,11 +827,11 @@ mod tests {
 
     #[test]
     fn plans_say_what_they_are() {
-        let plan = plan(1025, (DType::F16, DType::F32), None).unwrap();
+        let plan = plan(1032, (DType::F16, DType::F32), None).unwrap();
         assert_eq!(
             plan.to_string(),
             "block: softmax_block_f16_f32, 1 launch of up to 7 blocks, 64 threads a block, \
-             32 elements a thread, 1 rows a block, 32 bytes of shared memory a block"
+             32 elements a thread, 1 rows a block, 1 blocks a row, 32 bytes of shared memory a block"
         );
     }
 }

@@ -212,6 +212,21 @@ impl Problem {
         }
     }
 
+    /// Whether the rows follow one another without a gap, in the input and in the output.
+    pub fn is_packed(&self) -> bool {
+        match self.dims[..] {
+            [] => true,
+            [
+                Axis {
+                    stride_in,
+                    stride_out,
+                    ..
+                },
+            ] => stride_in == u64::from(self.cols) && stride_out == u64::from(self.cols),
+            _ => false,
+        }
+    }
+
     /// The largest power of two, in bytes and at most [`MAX_ROW_ALIGNMENT`], that the address of
     /// every row of the input is a multiple of.
     pub fn row_alignment_in(&self) -> u32 {

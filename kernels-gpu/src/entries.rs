@@ -92,7 +92,6 @@ entries! {
     warp softmax_warp_32x2_f32_f32: F32 => F32, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_f32: F32 => F32, 32 x 8 x 4, 32;
-    packed softmax_packed_1x5_f32_f32: F32 => F32, 1 x 5 x 4, 64;
     packed softmax_packed_1x9_f32_f32: F32 => F32, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_f32: F32 => F32, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_f32: F32 => F32, 4 x 8 x 4, 64;
@@ -110,7 +109,6 @@ entries! {
     warp softmax_warp_16x2_f16_f16: F16 => F16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
-    packed softmax_packed_1x3_f16_f16: F16 => F16, 1 x 3 x 8, 64;
     packed softmax_packed_1x5_f16_f16: F16 => F16, 1 x 5 x 8, 64;
     packed softmax_packed_1x8_f16_f16: F16 => F16, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_f16_f16: F16 => F16, 4 x 4 x 8, 64;
@@ -128,7 +126,6 @@ entries! {
     warp softmax_warp_16x2_bf16_bf16: Bf16 => Bf16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
-    packed softmax_packed_1x3_bf16_bf16: Bf16 => Bf16, 1 x 3 x 8, 64;
     packed softmax_packed_1x5_bf16_bf16: Bf16 => Bf16, 1 x 5 x 8, 64;
     packed softmax_packed_1x8_bf16_bf16: Bf16 => Bf16, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_bf16_bf16: Bf16 => Bf16, 4 x 4 x 8, 64;
@@ -146,7 +143,6 @@ entries! {
     warp softmax_warp_16x2_f16_f32: F16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
-    packed softmax_packed_1x3_f16_f32: F16 => F32, 1 x 3 x 8, 64;
     packed softmax_packed_1x5_f16_f32: F16 => F32, 1 x 5 x 8, 64;
     packed softmax_packed_1x8_f16_f32: F16 => F32, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_f16_f32: F16 => F32, 4 x 4 x 8, 64;
@@ -164,7 +160,6 @@ entries! {
     warp softmax_warp_16x2_bf16_f32: Bf16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
-    packed softmax_packed_1x3_bf16_f32: Bf16 => F32, 1 x 3 x 8, 64;
     packed softmax_packed_1x5_bf16_f32: Bf16 => F32, 1 x 5 x 8, 64;
     packed softmax_packed_1x8_bf16_f32: Bf16 => F32, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_bf16_f32: Bf16 => F32, 4 x 4 x 8, 64;
@@ -183,7 +178,6 @@ entries! {
     warp softmax_warp_32x2_f32_f16: F32 => F16, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_f16: F32 => F16, 32 x 8 x 4, 32;
-    packed softmax_packed_1x5_f32_f16: F32 => F16, 1 x 5 x 4, 64;
     packed softmax_packed_1x9_f32_f16: F32 => F16, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_f16: F32 => F16, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_f16: F32 => F16, 4 x 8 x 4, 64;
@@ -202,7 +196,6 @@ entries! {
     warp softmax_warp_32x2_f32_bf16: F32 => Bf16, 32 x 2 x 4, 64;
     warp softmax_warp_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
     warp softmax_warp_32x8_f32_bf16: F32 => Bf16, 32 x 8 x 4, 32;
-    packed softmax_packed_1x5_f32_bf16: F32 => Bf16, 1 x 5 x 4, 64;
     packed softmax_packed_1x9_f32_bf16: F32 => Bf16, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_bf16: F32 => Bf16, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_bf16: F32 => Bf16, 4 x 8 x 4, 64;

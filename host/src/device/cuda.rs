@@ -8,7 +8,9 @@
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-use cuda_driver::{CUcontext, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver};
+use cuda_driver::{
+    CUcontext, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver, LaunchConfig, StreamOrder,
+};
 use cust::context::Context;
 
 use super::module::{Kernels, Ptx};
@@ -90,7 +92,13 @@ impl Gpu {
             max_shared_bytes_per_block: attribute(
                 DeviceAttribute::MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
             )?,
-            has_clusters: attribute(DeviceAttribute::CLUSTER_LAUNCH)? != 0,
+            max_cluster_blocks: match (attribute(DeviceAttribute::CLUSTER_LAUNCH)?, capability) {
+                (0, _) => 1,
+                _ if !ptx.has_clusters() => 1,
+                // Twice what every device with clusters takes.
+                (_, (9 | 10, 0)) => 16,
+                _ => 8,
+            },
             l2_bytes: attribute(DeviceAttribute::L2_CACHE_SIZE)?.into(),
         };
         let has_pools = attribute(DeviceAttribute::MEMORY_POOLS_SUPPORTED)? != 0;
@@ -297,21 +305,34 @@ impl Queue {
     pub(super) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         let _current = self.gpu.enter()?;
         let function = self.function(launch.kernel)?;
+        let driver = self.gpu.driver;
         let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
-        // SAFETY: live: kernels stay loaded, and the stream lives as long as this; parameters,
-        // kernel: the caller's.
-        let launched = unsafe {
-            let driver = self.gpu.driver;
-            driver.launch_kernel(
-                function,
-                grid,
-                block,
-                launch.shared_bytes,
-                self.stream,
-                launch.parameters,
-            )
+        if launch.cluster == 1 {
+            // SAFETY: live: kernels stay loaded, and the stream lives as long as this; parameters,
+            // kernel: the caller's.
+            let launched = unsafe {
+                driver.launch_kernel(
+                    function,
+                    grid,
+                    block,
+                    launch.shared_bytes,
+                    self.stream,
+                    launch.parameters,
+                )
+            };
+            return launched.map_err(failed("cuLaunchKernel"));
+        }
+        let config = LaunchConfig {
+            grid,
+            block,
+            cluster: Some([launch.cluster, 1, 1]),
+            shared_bytes: launch.shared_bytes,
+            stream: self.stream,
+            order: StreamOrder::AfterPrevious,
         };
-        launched.map_err(failed("cuLaunchKernel"))
+        // SAFETY: as above.
+        let launched = unsafe { driver.launch_kernel_ex(&config, function, launch.parameters) };
+        launched.map_err(failed("cuLaunchKernelEx"))
     }
 
     pub(super) fn allocate(&self, bytes: usize) -> Result<u64, Error> {

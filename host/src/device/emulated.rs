@@ -23,7 +23,7 @@ impl Emulator {
                 compute_capability: None,
                 multiprocessors: emulator::workers().unwrap_or(1) as u32,
                 max_shared_bytes_per_block: emulator::MAX_SHARED_BYTES,
-                has_clusters: true,
+                max_cluster_blocks: 16,
                 l2_bytes: 0,
             },
         }
@@ -47,7 +47,7 @@ impl Emulator {
         let shape = emulator::Launch {
             grid: launch.grid,
             block: launch.block,
-            cluster: 1,
+            cluster: launch.cluster,
             shared_bytes: launch.shared_bytes,
             buffers: launch.buffers,
         };

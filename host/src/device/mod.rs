@@ -75,8 +75,8 @@ pub struct DeviceProperties {
     pub multiprocessors: u32,
     /// Most shared memory of a block, in bytes.
     pub max_shared_bytes_per_block: u32,
-    /// Whether blocks can be launched in clusters.
-    pub has_clusters: bool,
+    /// Most blocks of a cluster; 1 where there are none.
+    pub max_cluster_blocks: u32,
     /// Level 2 cache, in bytes; 0 for the emulator.
     pub l2_bytes: u64,
 }
@@ -86,6 +86,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) kernel: KernelId,
     pub(crate) grid: u32,
     pub(crate) block: u32,
+    /// Blocks of a cluster; 1: none.
+    pub(crate) cluster: u32,
     pub(crate) shared_bytes: u32,
     /// A pointer for each parameter.
     pub(crate) parameters: &'a [*const c_void],
