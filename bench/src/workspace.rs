@@ -1,0 +1,108 @@
+//! Input and output of the benches: allocated once, and looked at in any shape.
+
+use warp_softmax::bench_support::copy;
+use warp_softmax::{Device, Error, Softmax, Tensor, TensorView, TensorViewMut};
+
+use crate::Failed;
+use crate::check::check;
+use crate::number::Number;
+use crate::record::Accuracy;
+use crate::source::Source;
+
+/// An input that is filled from a [`Source`], and an output.
+pub struct Workspace<'a, T> {
+    device: &'a Device,
+    source: &'a Source<T>,
+    x: Tensor<T>,
+    y: Tensor<T>,
+    /// As long as the source.
+    poison: Vec<T>,
+}
+
+impl<'a, T: Number> Workspace<'a, T> {
+    /// Room for `elems` elements on either side.
+    ///
+    /// # Errors
+    ///
+    /// Where there is too little memory.
+    pub fn new(device: &'a Device, source: &'a Source<T>, elems: usize) -> Result<Self, Failed> {
+        let mut x = device.zeros([elems])?;
+        let y = device.zeros([elems])?;
+        tile(source.period(), &mut x.view_mut())?;
+        let poison = vec![T::POISON; source.period().len()];
+        Ok(Self {
+            device,
+            source,
+            x,
+            y,
+            poison,
+        })
+    }
+
+    /// The first `rows * cols` elements as rows.
+    pub fn shaped(
+        &mut self,
+        rows: usize,
+        cols: usize,
+    ) -> Result<(TensorView<'_, T>, TensorViewMut<'_, T>), Error> {
+        let (x, y) = (self.x.address(), self.y.address());
+        let (shape, strides, extent) = ([rows, cols], [cols, 1], self.x.len());
+        // SAFETY: live: the tensors are borrowed as long as the views, and the device orders its work;
+        // unwritten, unshared: the input is borrowed for reading, the output for writing.
+        unsafe {
+            let x = TensorView::from_raw(
+                self.device,
+                std::ptr::with_exposed_provenance(x as usize),
+                extent,
+                shape,
+                strides,
+            )?;
+            let y = TensorViewMut::from_raw(
+                self.device,
+                std::ptr::with_exposed_provenance_mut(y as usize),
+                extent,
+                shape,
+                strides,
+            )?;
+            Ok((x, y))
+        }
+    }
+
+    /// Poisons the output, computes once, and looks at every element.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the result, or could not be done.
+    pub fn check(
+        &mut self,
+        softmax: &Softmax,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Accuracy, Failed> {
+        let mut used = self.y.view_mut().slice(0, ..rows * cols)?;
+        tile(&self.poison, &mut used)?;
+        let (x, y) = self.shaped(rows, cols)?;
+        softmax.forward_into(x, y)?;
+        self.device.synchronize()?;
+        let y = self.y.view();
+        check(self.source, rows, cols, |first, number| {
+            Ok(y.slice(0, first * cols..(first + number) * cols)?
+                .to_vec()?)
+        })
+    }
+}
+
+/// Fills `to` with `from`, over and over.
+fn tile<T: Number>(from: &[T], to: &mut TensorViewMut<'_, T>) -> Result<(), Failed> {
+    let device = to.device().clone();
+    let from = device.tensor_from(from, [from.len()])?;
+    let elems = to.len();
+    for first in (0..elems).step_by(from.len()) {
+        let number = from.len().min(elems - first);
+        copy(
+            from.view().slice(0, ..number)?,
+            to.view_mut().slice(0, first..first + number)?,
+        )?;
+    }
+    Ok(())
+}
