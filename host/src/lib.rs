@@ -73,3 +73,8 @@ pub use plan::{Plan, Way};
 pub use problem::{MAX_COLS, MAX_ROW_ALIGNMENT, Problem};
 pub use softmax::Softmax;
 pub use tensor::{Input, Output, Tensor, TensorView, TensorViewMut};
+
+/// The README's example, compiled and run with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
