@@ -51,6 +51,12 @@ enum Item {
         path: Path,
         color: Rgb,
     },
+    Dot {
+        x: f32,
+        y: f32,
+        radius: f32,
+        color: Rgb,
+    },
     Line {
         path: Path,
         pen: Pen,
@@ -112,9 +118,12 @@ impl Drawing {
 
     /// A filled circle.
     pub fn dot(&mut self, x: f32, y: f32, radius: f32, color: Rgb) {
-        if let Some(path) = PathBuilder::from_circle(x, y, radius) {
-            self.items.push(Item::Fill { path, color });
-        }
+        self.items.push(Item::Dot {
+            x,
+            y,
+            radius,
+            color,
+        });
     }
 
     /// A line of text on the base line `y`. Characters that the font lacks are left out.
@@ -160,6 +169,18 @@ impl Drawing {
                     write(format_args!(
                         "<path fill=\"#{color:06x}\" d=\"{}\"/>\n",
                         svg_path(Some(path))
+                    ));
+                }
+                Item::Dot {
+                    x,
+                    y,
+                    radius,
+                    color,
+                } => {
+                    write(format_args!(
+                        "<circle fill=\"#{color:06x}\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>\n",
+                        Short(*x),
+                        Short(*y)
                     ));
                 }
                 Item::Line { path, pen } => {
@@ -215,6 +236,16 @@ impl Drawing {
             match item {
                 Item::Fill { path, color } => {
                     pixmap.fill_path(path, &paint(*color), FillRule::Winding, scale, None);
+                }
+                Item::Dot {
+                    x,
+                    y,
+                    radius,
+                    color,
+                } => {
+                    if let Some(path) = PathBuilder::from_circle(*x, *y, *radius) {
+                        pixmap.fill_path(&path, &paint(*color), FillRule::Winding, scale, None);
+                    }
                 }
                 Item::Line { path, pen } => {
                     let stroke = Stroke {

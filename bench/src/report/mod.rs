@@ -126,7 +126,8 @@ fn plots(records: &[Record], comparison: &Comparison) -> Vec<NamedPlot> {
 fn subtitle(records: &[Record], what: &str) -> String {
     let environment = &records[0].environment;
     let day = environment.date.split('T').next().unwrap_or_default();
-    format!("{}, {day}: {what}", environment.device)
+    let name = environment.device.split(" (").next().unwrap_or_default();
+    format!("{name}, {day}: {what}")
 }
 
 #[cfg(test)]

@@ -17,20 +17,20 @@ const PANEL_WIDTH: f32 = 340.0;
 const PANEL_HEIGHT: f32 = 240.0;
 const LEFT: f32 = 48.0;
 const ABOVE_PANEL: f32 = 46.0;
-const BELOW_PANEL: f32 = 34.0;
+const BELOW_PANEL: f32 = 42.0;
 const GAP: f32 = 26.0;
 const HEADER: f32 = 66.0;
 
 /// How values are laid out from bottom to top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// From 0, evenly.
+    /// From 0, evenly, in all panels alike.
     Linear,
-    /// Equal ratios, equal distances.
+    /// Equal ratios, equal distances, in each panel as its values want it.
     Log,
 }
 
-/// Several panels with the same axes and the same implementations.
+/// Several panels with the same implementations.
 #[derive(Debug)]
 pub struct Plot {
     /// What it shows.
@@ -180,24 +180,39 @@ impl Plot {
             }
         }
 
-        let points = || {
-            self.panels
-                .iter()
-                .flat_map(|panel| panel.curves.iter().flatten())
-        };
-        let columns: Vec<f64> = points().map(|point| point.0).collect();
-        let values: Vec<f64> = points()
+        let columns: Vec<f64> = self.points().map(|point| point.0).collect();
+        let values: Vec<f64> = self
+            .points()
             .map(|point| point.1)
             .chain(self.reference)
             .collect();
         let x_axis = Axis::columns(&columns);
-        let y_axis = Axis::values(&values, self.y_scale);
+        let common_axis = Axis::values(&values, self.y_scale);
         for (index, panel) in self.panels.iter().enumerate() {
             let left = (index % per_line) as f32 * cell_width + LEFT;
             let top = header + (index / per_line) as f32 * cell_height + ABOVE_PANEL;
-            self.draw_panel(&mut drawing, panel, (left, top), &x_axis, &y_axis);
+            let values: Vec<f64> = panel.curves.iter().flatten().map(|point| point.1).collect();
+            let own_axis = Axis::values(&values, self.y_scale);
+            let y_axis = match self.y_scale {
+                Scale::Linear => &common_axis,
+                Scale::Log => &own_axis,
+            };
+            self.draw_panel(&mut drawing, panel, (left, top), &x_axis, y_axis);
         }
         drawing
+    }
+
+    fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
+        self.panels
+            .iter()
+            .flat_map(|panel| panel.curves.iter().flatten())
+    }
+
+    /// Whether an implementation has a point in any panel.
+    fn is_shown(&self, implementation: usize) -> bool {
+        self.panels
+            .iter()
+            .any(|panel| !panel.curves[implementation].is_empty())
     }
 
     fn draw_panel(
@@ -244,6 +259,14 @@ impl Plot {
                 &label(tick),
             );
         }
+        drawing.text(
+            right,
+            bottom + 34.0,
+            12.0,
+            FAINT,
+            Anchor::End,
+            "elements a row",
+        );
         drawing.line(&[(left, bottom), (right, bottom)], hairline(FAINT, false));
         if let Some(reference) = self.reference {
             drawing.line(
@@ -270,6 +293,9 @@ impl Plot {
         let mut lines = vec![Vec::new()];
         let mut x = 16.0;
         for (index, name) in self.implementations.iter().enumerate() {
+            if !self.is_shown(index) {
+                continue;
+            }
             let needed = 26.0 + text_width(name, TEXT) + 22.0;
             if x + needed > width && x > 16.0 {
                 lines.push(Vec::new());
@@ -359,7 +385,7 @@ mod tests {
         };
         let svg = plot.draw().to_svg();
         assert!(svg.contains("#d55e00") && svg.contains("#0072b2"));
-        // Three points, and nothing else that is round.
+        // Three points.
         let dots = svg
             .lines()
             .filter(|line| line.contains("fill=\"#d55e00\"") || line.contains("fill=\"#0072b2\""));
