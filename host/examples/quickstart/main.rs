@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use safetensors::{SafeTensors, tensor::TensorView};
 use warp_softmax::{Device, Softmax};
 
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
 
 /// The program: its arguments in, its report out.
 pub fn run(arguments: lexopt::Parser, out: &mut impl Write) -> Result<()> {
-    let Some(options) = Options::parse(arguments)? else {
+    let options = Options::parse(arguments).map_err(|error| anyhow!("{error} (see --help)"))?;
+    let Some(options) = options else {
         out.write_all(HELP.as_bytes())?;
         return Ok(());
     };
@@ -127,15 +128,14 @@ struct Options {
 
 impl Options {
     /// `None`: help is asked for.
-    fn parse(mut arguments: lexopt::Parser) -> Result<Option<Self>> {
+    fn parse(mut arguments: lexopt::Parser) -> Result<Option<Self>, lexopt::Error> {
         use lexopt::prelude::*;
         let mut options = Self { png: None };
-        let usage = "see `quickstart --help`";
-        while let Some(argument) = arguments.next().context(usage)? {
+        while let Some(argument) = arguments.next()? {
             match argument {
-                Long("png") => options.png = Some(arguments.value().context(usage)?.into()),
+                Long("png") => options.png = Some(arguments.value()?.into()),
                 Short('h') | Long("help") => return Ok(None),
-                other => return Err(other.unexpected()).context(usage),
+                other => return Err(other.unexpected()),
             }
         }
         Ok(Some(options))
@@ -164,7 +164,7 @@ impl Attention {
             .parse()?;
         let scores = file.tensor("scores.5")?;
         let &[sentences, heads, tokens, _] = scores.shape() else {
-            anyhow::bail!("scores of shape {:?}", scores.shape());
+            bail!("scores of shape {:?}", scores.shape());
         };
         let mut attention = Self {
             extents: [sentences, heads, tokens],

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use warp_softmax::{DType, Device};
 
 use super::tensor_file::Selection;
@@ -97,7 +97,7 @@ impl Arguments {
     ///
     /// Says what is wrong with which argument, and what is allowed.
     pub fn parse(command_line: lexopt::Parser) -> Result<Option<Self>> {
-        Self::read(command_line).context("see --help")
+        Self::read(command_line).map_err(|error| anyhow!("{error:#} (see --help)"))
     }
 
     fn read(mut command_line: lexopt::Parser) -> Result<Option<Self>> {
@@ -151,7 +151,7 @@ impl Arguments {
             }
         }
         let [input, output]: [PathBuf; 2] = paths.try_into().map_err(|paths: Vec<_>| {
-            anyhow::anyhow!("{} paths given; INPUT and OUTPUT are needed", paths.len())
+            anyhow!("{} paths given; INPUT and OUTPUT are needed", paths.len())
         })?;
         let formats =
             [&input, &output].map(|path| path.extension().map(|e| e.to_ascii_lowercase()));

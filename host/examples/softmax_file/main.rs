@@ -59,9 +59,9 @@ pub fn run(command_line: lexopt::Parser, report: &mut impl Write) -> Result<()> 
 
     writeln!(
         report,
-        "{}: {dtype} {shape:?}, softmax along the last axis, {:.2?} on {}",
+        "{}: {dtype} {shape:?}, softmax along the last axis, {:.2} s on {}",
         arguments.output.display(),
-        start.elapsed(),
+        start.elapsed().as_secs_f64(),
         device.name()
     )?;
     Ok(())

@@ -32,8 +32,8 @@ impl NewFile {
             );
         }
         let name = place.file_name().with_context(cannot)?;
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
+        // Not hidden: should the process be killed, someone has to find it.
+        let mut temporary = name.to_owned();
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = place.with_file_name(temporary);
         let file = File::create_new(&temporary).with_context(cannot)?;

@@ -1,7 +1,8 @@
 //! A tensor in a file of either format.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -55,36 +56,34 @@ impl TensorFile {
         let extension = path
             .extension()
             .map(|extension| extension.to_ascii_lowercase());
-        let extension = extension
-            .as_deref()
-            .and_then(|extension| extension.to_str());
-        let mut file = File::open(path).context("cannot be opened")?;
-        let about = file.metadata()?;
+        let is_npy = match extension.as_deref().and_then(OsStr::to_str) {
+            Some("npy") => true,
+            Some("safetensors") => false,
+            _ => bail!("is neither a .npy nor a .safetensors file by its name"),
+        };
+        // Before it is opened: opening a pipe would wait for a writer.
+        let about = fs::metadata(path).context("cannot be opened")?;
         ensure!(about.is_file(), "is not a regular file");
         ensure!(about.len() > 0, "is empty: 0 bytes");
-        let opened = match extension {
-            Some("npy") => {
-                ensure!(
-                    selection.tensor.is_none(),
-                    "--tensor is for .safetensors: a .npy holds one array"
-                );
-                let header = npy::read_header(&mut file, about.len())?;
-                let dtype = header.dtype(selection.npy_bf16)?;
-                Self {
-                    dtype,
-                    shape: header.shape,
-                    format: Format::Npy,
-                    data: file,
-                }
+        let mut file = File::open(path).context("cannot be opened")?;
+        let opened = if is_npy {
+            ensure!(
+                selection.tensor.is_none(),
+                "--tensor is for .safetensors: a .npy holds one array"
+            );
+            let header = npy::read_header(&mut file, about.len())?;
+            Self {
+                dtype: header.dtype(selection.npy_bf16)?,
+                shape: header.shape,
+                format: Format::Npy,
+                data: file,
             }
-            Some("safetensors") => {
-                ensure!(
-                    !selection.npy_bf16,
-                    "--npy-bf16 is for .npy: .safetensors has a bf16 of its own"
-                );
-                safetensors_file::open(file, about.len(), selection.tensor.as_deref())?
-            }
-            _ => bail!("is neither a .npy nor a .safetensors file by its name"),
+        } else {
+            ensure!(
+                !selection.npy_bf16,
+                "--npy-bf16 is for .npy: .safetensors has a bf16 of its own"
+            );
+            safetensors_file::open(file, about.len(), selection.tensor.as_deref())?
         };
         ensure!(
             !opened.shape.is_empty(),
