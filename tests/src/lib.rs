@@ -1,1 +1,25 @@
-//! To be written.
+//! What the suites in `tests/` share.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`format`] | data types as the tests know them; the one table of tolerances |
+//! | [`oracle`] | softmax in f64, and the comparison with it |
+//! | [`content`], [`random`] | what stands in a row |
+//! | [`case`] | one softmax call, down to where every row lies |
+//! | [`strategy`], [`property`] | what proptest draws, and how a failure is kept |
+//! | [`lengths`] | row lengths at which something changes |
+//! | [`backend`] | the devices of this machine, and one call on one of them |
+//! | [`runner`] | one runner: a case on every backend by every way, checked and counted |
+//! | [`settings`] | environment variables |
+
+pub mod backend;
+pub mod case;
+pub mod content;
+pub mod format;
+pub mod lengths;
+pub mod oracle;
+pub mod property;
+pub mod random;
+pub mod runner;
+pub mod settings;
+pub mod strategy;

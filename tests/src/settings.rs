@@ -1,0 +1,47 @@
+//! What the environment decides about a run of the suites.
+//!
+//! | variable | what | default |
+//! |---|---|---|
+//! | `WARP_SOFTMAX_CASES` | cases that each property draws | 64 |
+//! | `WARP_SOFTMAX_SEED` | what they are drawn from | the clock |
+//! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Cases that each property draws.
+pub fn cases() -> u32 {
+    number("WARP_SOFTMAX_CASES").unwrap_or(64)
+}
+
+/// Elements that the accuracy table measures, over all its lines.
+pub fn accuracy_elements() -> usize {
+    number("WARP_SOFTMAX_ACCURACY_ELEMENTS").unwrap_or(2_000_000)
+}
+
+/// The seed of everything drawn in this process. Said once, so that a failure can be drawn again.
+pub fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let seed = number("WARP_SOFTMAX_SEED").unwrap_or_else(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            since.expect("the clock is past 1970").as_nanos() as u64
+        });
+        println!("WARP_SOFTMAX_SEED={seed}");
+        seed
+    })
+}
+
+/// The value of a variable, if it is set.
+///
+/// # Panics
+///
+/// Where it is set to what is not such a number.
+fn number<T: FromStr>(variable: &str) -> Option<T> {
+    let text = std::env::var(variable).ok()?;
+    match text.replace('_', "").parse() {
+        Ok(value) => Some(value),
+        Err(_) => panic!("{variable}={text} is not a number"),
+    }
+}

@@ -1,0 +1,70 @@
+//! Every row length at which something changes, on every backend, by every way that can hold it.
+
+use warp_softmax::DType;
+use warp_softmax_tests::case::{Case, GUARD, Placement};
+use warp_softmax_tests::content::Content;
+use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::lengths::{self, EDGES};
+use warp_softmax_tests::runner::Runner;
+
+/// A few rows, at offsets that differ from length to length and between input and output, so that
+/// every alignment comes up.
+fn case(types: (DType, DType), cols: usize, content: Content) -> Case {
+    let rows = if cols <= 4097 { 5 } else { 2 };
+    let lead = [rows];
+    Case::new(types, &lead, cols)
+        .x_at(Placement::packed(&lead, cols, GUARD + cols % 8))
+        .y_at(Placement::packed(&lead, cols, GUARD + cols / 8 % 8))
+        .fill_with(content, cols as u64)
+}
+
+#[test]
+fn edges_of_lanes_warps_vectors_and_chunks() {
+    let runner = Runner::new("edges");
+    for types in PAIRS {
+        for &cols in EDGES {
+            for content in [Content::Normal { sigma: 1.0 }, Content::Equal(-30.0)] {
+                runner.check(&case(types, cols, content));
+            }
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn both_sides_of_every_threshold_of_the_plan() {
+    let runner = Runner::new("thresholds");
+    for types in PAIRS {
+        let mut around: Vec<usize> =
+            runner.backends().iter().flat_map(|backend| lengths::around_thresholds(backend, types)).collect();
+        around.sort_unstable();
+        around.dedup();
+        assert!(around.len() > 10, "{types:?}: the plan changes at {around:?} only");
+        for cols in around {
+            runner.check(&case(types, cols, Content::Normal { sigma: 5.0 }));
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn every_length_up_to_a_few_vectors_a_lane() {
+    let runner = Runner::new("short lengths");
+    for types in PAIRS {
+        for cols in 1..=300 {
+            runner.check(&case(types, cols, Content::Normal { sigma: 3.0 }));
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn aligned_rows_of_every_length_in_vectors() {
+    let runner = Runner::new("aligned lengths");
+    for types in PAIRS {
+        for cols in (8..=1100).step_by(8) {
+            runner.check(&Case::new(types, &[3], cols).fill_with(Content::Normal { sigma: 3.0 }, cols as u64));
+        }
+    }
+    runner.finish();
+}

@@ -1,0 +1,212 @@
+//! The running pair: laws of its merge, and what becomes of a row.
+
+use kernels_gpu::exp::{Accuracy, DIRECT_LIMIT, Full, Reference, Short, exponent_of};
+use kernels_gpu::online::{Outcome, Pair, Partial};
+use kernels_gpu::options::{FullyMasked, Options};
+use proptest::prelude::*;
+use warp_softmax_tests::random::Random;
+use warp_softmax_tests::property::property;
+
+/// The NaN that a maximum is, if it is NaN.
+const NAN: f32 = f32::from_bits(0x7fff_ffff);
+
+/// What `e^0` is relative to a maximum of 0: the scale that sums have.
+fn one() -> f32 {
+    Full::exp(0.0, Reference::of_max(0.0))
+}
+
+fn is_nan(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Fill(value) if value.is_nan())
+}
+
+/// A partial as a chunk of up to 1,024 elements with that maximum can have it.
+fn partial() -> impl Strategy<Value = Partial> {
+    let max = prop_oneof![
+        8 => -200f32..200.0,
+        2 => -DIRECT_LIMIT..DIRECT_LIMIT,
+        1 => prop_oneof![Just(f32::NEG_INFINITY), Just(NAN), Just(f32::INFINITY)],
+        1 => prop_oneof![Just(-1e30f32), Just(2e6f32), Just(f32::MIN), Just(f32::MAX)],
+    ];
+    (max, 0.7f32..1500.0, -1f32..1.0).prop_map(|(max, sum, rest)| {
+        let hi = sum * one();
+        let lo = rest * hi * f32::EPSILON * 8.0;
+        Partial {
+            max,
+            sum: if Partial::can_refer(max) { Pair { hi, lo } } else { Pair::ZERO },
+        }
+    })
+}
+
+fn bits(partial: Partial) -> [u32; 3] {
+    [partial.max, partial.sum.hi, partial.sum.lo].map(f32::to_bits)
+}
+
+fn expect_equal(left: Partial, right: Partial) -> Result<(), String> {
+    if bits(left) == bits(right) {
+        Ok(())
+    } else {
+        Err(format!("{left:?} and {right:?} differ"))
+    }
+}
+
+#[test]
+fn merge_gives_the_same_bits_either_way_round() {
+    property("online", (partial(), partial()), |(a, b)| expect_equal(a.merge(b), b.merge(a)));
+}
+
+#[test]
+fn the_empty_part_changes_no_bit() {
+    property("online", partial(), |a| {
+        expect_equal(a.merge(Partial::EMPTY), a)?;
+        expect_equal(Partial::EMPTY.merge(a), a)
+    });
+}
+
+#[test]
+fn empty_parts_merge_to_the_empty_part() {
+    assert_eq!(bits(Partial::EMPTY.merge(Partial::EMPTY)), bits(Partial::EMPTY));
+}
+
+/// The sum in f64, less the powers of two.
+fn sum_of(partial: Partial, max: f32) -> f64 {
+    let distance = f64::from(exponent_of(partial.max)) - f64::from(exponent_of(max));
+    if partial.sum == Pair::ZERO {
+        return 0.0;
+    }
+    (f64::from(partial.sum.hi) + f64::from(partial.sum.lo)) * distance.exp2()
+}
+
+#[test]
+fn merge_keeps_the_sum_to_twice_the_bits_of_f32() {
+    property("online", (partial(), partial()), |(a, b)| {
+        let whole = a.merge(b);
+        if !Partial::can_refer(whole.max) {
+            return Ok(());
+        }
+        let exact = sum_of(a, whole.max) + sum_of(b, whole.max);
+        let got = sum_of(whole, whole.max);
+        let error = (got - exact).abs() / exact;
+        // What the pair's low part rounds off, and what falls below 2^-126 of the scale.
+        if error < 2f64.powi(-44) { Ok(()) } else { Err(format!("{got:e} for {exact:e}: off by {error:e}")) }
+    });
+}
+
+#[test]
+fn merge_is_associative_up_to_the_rounding_of_the_low_part() {
+    property("online", (partial(), partial(), partial()), |(a, b, c)| {
+        let (left, right) = (a.merge(b).merge(c), a.merge(b.merge(c)));
+        if left.max.to_bits() != right.max.to_bits() {
+            return Err(format!("maxima {:e} and {:e}", left.max, right.max));
+        }
+        if !Partial::can_refer(left.max) {
+            return Ok(());
+        }
+        let (left, right) = (sum_of(left, left.max), sum_of(right, right.max));
+        let apart = (left - right).abs() / left;
+        if apart < 2f64.powi(-43) { Ok(()) } else { Err(format!("{left:e} and {right:e}")) }
+    });
+}
+
+#[test]
+fn a_nan_part_makes_the_whole_nan() {
+    property("online", partial(), |a| {
+        let nan = Partial { max: NAN, sum: Pair::ZERO };
+        let whole = a.merge(nan);
+        if whole.max.is_nan() && is_nan(Outcome::of(whole, 5, &Options::default())) {
+            Ok(())
+        } else {
+            Err(format!("{whole:?}"))
+        }
+    });
+}
+
+#[test]
+fn pairs_add_without_loss_of_what_f32_would_lose() {
+    let mut sum = Pair::ZERO;
+    for _ in 0..10_000 {
+        sum = sum.plus::<Full>(Pair { hi: 0.1, lo: 0.0 });
+    }
+    let exact = 10_000.0 * f64::from(0.1f32);
+    let got = f64::from(sum.hi) + f64::from(sum.lo);
+    assert!((got - exact).abs() / exact < 1e-10, "{got}");
+}
+
+#[test]
+fn outcomes_follow_the_maximum_and_the_policy() {
+    let of = |max, fully_masked| {
+        let whole = Partial { max, sum: Pair::ZERO };
+        Outcome::of(whole, 8, &Options { fully_masked, ..Options::default() })
+    };
+    assert_eq!(of(f32::NEG_INFINITY, FullyMasked::Zero), Outcome::Fill(0.0));
+    assert_eq!(of(f32::NEG_INFINITY, FullyMasked::Uniform), Outcome::Fill(0.125));
+    assert!(is_nan(of(f32::NEG_INFINITY, FullyMasked::Nan)));
+    assert!(is_nan(of(f32::INFINITY, FullyMasked::Zero)));
+    assert!(is_nan(of(f32::NAN, FullyMasked::Zero)));
+}
+
+#[test]
+fn only_finite_maxima_from_the_limit_on_are_subtracted() {
+    let below = f32::from_bits(DIRECT_LIMIT.to_bits() - 1);
+    for max in [DIRECT_LIMIT, -DIRECT_LIMIT, f32::MAX, f32::MIN] {
+        assert!(Outcome::needs_shift(max), "{max:e}");
+        assert!(!Partial::can_refer(max), "{max:e}");
+    }
+    for max in [below, -below, 0.0] {
+        assert!(!Outcome::needs_shift(max), "{max:e}");
+        assert!(Partial::can_refer(max), "{max:e}");
+    }
+    for max in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+        assert!(!Outcome::needs_shift(max), "{max:e}");
+        assert!(!Partial::can_refer(max), "{max:e}");
+    }
+}
+
+/// The result of `x`, taken relative to a part's maximum, in a row with this maximum and sum.
+fn result<A: Accuracy>(x: f32, part_max: f32, max: f32, sum: Pair) -> f32 {
+    match Outcome::of(Partial { max, sum }, 1, &Options::default()).for_part(part_max, max) {
+        Outcome::Normalise(part) => part.apply::<A>(part.rescale(A::exp(x, Reference::of_max(part_max)))),
+        fill => panic!("{fill:?}"),
+    }
+}
+
+/// An exponential taken relative to its own part's maximum gives the bits that one taken relative to
+/// the row's maximum gives.
+fn parts_do_not_show_in_results<A: Accuracy>() {
+    let mut random = Random::new(5);
+    let mut subnormal = 0;
+    for _ in 0..300_000 {
+        let max = random.between(-300.0, 300.0) as f32;
+        let part_max = max - random.between(0.0, 120.0) as f32;
+        let x = part_max - random.between(0.0, 110.0) as f32;
+        // Rows of up to 2^31 elements.
+        let most = 2f64.powi(random.below(32) as i32);
+        let hi = random.between(1.0, most) as f32 * one();
+        let lo = if A::PAIRS { hi * random.between(-1.0, 1.0) as f32 * f32::EPSILON } else { 0.0 };
+        let sum = Pair { hi, lo };
+        let (whole, part) = (result::<A>(x, max, max, sum), result::<A>(x, part_max, max, sum));
+        assert_eq!(whole.to_bits(), part.to_bits(), "{x:e} in a part of {part_max:e} in a row of {max:e}, sum {hi:e}");
+        subnormal += u32::from(whole.is_subnormal());
+    }
+    assert!(subnormal > 1000, "only {subnormal} subnormal results");
+}
+
+#[test]
+fn full_results_do_not_show_their_part() {
+    parts_do_not_show_in_results::<Full>();
+}
+
+#[test]
+fn short_results_do_not_show_their_part() {
+    parts_do_not_show_in_results::<Short>();
+}
+
+#[test]
+fn elements_of_an_empty_part_are_0() {
+    // A part of -inf alone, and one too far below to refer to, beside a live one.
+    for part_max in [f32::NEG_INFINITY, f32::MIN, -1e30, -DIRECT_LIMIT] {
+        for x in [part_max, part_max * 1.5, f32::NEG_INFINITY] {
+            let y = result::<Full>(x, part_max, 0.0, Pair { hi: one(), lo: 0.0 });
+            assert_eq!(y.to_bits(), 0, "{x:e} in a part of {part_max:e}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The committed PTX against the sources: which entries it has, what parameters they take, and how many
+//! collective operations. A compiler that copies a collective into two branches, or a launcher that
+//! passes something else than an entry takes, shows here without a GPU.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use cuda_std::emulator::Kernel;
+use kernels_gpu::entries::REGISTRY;
+
+const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90"];
+
+fn ptx(architecture: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../host/ptx/softmax.{architecture}.ptx"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Name and text of every entry of a module.
+fn entries(module: &str) -> BTreeMap<&str, &str> {
+    const START: &str = ".visible .entry ";
+    let mut starts: Vec<usize> = module.match_indices(START).map(|(at, _)| at).collect();
+    starts.push(module.len());
+    let text = |pair: &[usize]| &module[pair[0]..pair[1]];
+    starts
+        .windows(2)
+        .map(|pair| {
+            let text = text(pair);
+            let name = text[START.len()..].split('(').next().expect("a name");
+            (name.trim(), text)
+        })
+        .collect()
+}
+
+/// Collective instructions of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Collectives {
+    block_barriers: usize,
+    warp_barriers: usize,
+    cluster_arrivals: usize,
+    cluster_waits: usize,
+    shuffles: usize,
+    reductions: usize,
+    /// Votes and whatever else names a set of lanes.
+    others: usize,
+}
+
+fn count(entry: &str) -> Collectives {
+    let mut counted = Collectives::default();
+    for line in entry.lines() {
+        let line = line.trim_start();
+        // A predicate stands before the mnemonic.
+        let line = if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { line };
+        let counter = match line.split('.').collect::<Vec<_>>()[..] {
+            ["barrier", "cluster", "arrive", ..] => &mut counted.cluster_arrivals,
+            ["barrier", "cluster", ..] => &mut counted.cluster_waits,
+            ["bar", "warp", ..] => &mut counted.warp_barriers,
+            ["bar" | "barrier", ..] => &mut counted.block_barriers,
+            ["shfl", ..] => &mut counted.shuffles,
+            ["redux", ..] => &mut counted.reductions,
+            ["vote" | "match" | "activemask" | "elect", ..] => &mut counted.others,
+            _ => continue,
+        };
+        *counter += 1;
+    }
+    counted
+}
+
+/// What an entry's source says, by way. A sum of pairs shuffles both halves; the output's type
+/// decides whether a tile's sums are pairs. Loops over lanes of a number known to the compiler are
+/// written out.
+fn expected(kernel: &Kernel) -> Collectives {
+    let halves = if kernel.name.ends_with("_f32") { 2 } else { 1 };
+    let (way, lanes) = way_and_lanes(kernel);
+    // Maximum and sum of a tile: a whole warp has an instruction for the maximum.
+    let steps = lanes.ilog2() as usize;
+    let tile = match lanes {
+        32 => Collectives { reductions: 1, shuffles: steps * halves, ..Collectives::default() },
+        _ => Collectives { shuffles: steps + steps * halves, ..Collectives::default() },
+    };
+    // Partials of a number of warps known at run time: a loop with one step of a pair in it.
+    let exchanged =
+        Collectives { reductions: tile.reductions + 1, shuffles: tile.shuffles + 2, ..Collectives::default() };
+    // The second barrier of a block, and the second wait of a cluster, stand before the row is gone over
+    // again. A stage has a barrier after the loads, and two around the exponentials' writing.
+    match way {
+        "warp" => tile,
+        "packed" => Collectives { warp_barriers: 3, ..tile },
+        "block" => Collectives { block_barriers: 2, ..exchanged },
+        "staged" => Collectives { block_barriers: 2, warp_barriers: 3, ..exchanged },
+        "split" => Collectives { cluster_arrivals: 3, cluster_waits: 2, ..exchanged },
+        "split_staged" => Collectives { cluster_arrivals: 3, cluster_waits: 2, warp_barriers: 3, ..exchanged },
+        // Partials of 32 warps: five steps of a pair.
+        "stream" => Collectives { block_barriers: 2, shuffles: tile.shuffles + 10, ..exchanged },
+        way => panic!("{}: how many collectives has the way {way}?", kernel.name),
+    }
+}
+
+/// The way, and the lanes of a row, as the name says: 32 where it says nothing.
+fn way_and_lanes(kernel: &Kernel) -> (&str, usize) {
+    let name = kernel.name.strip_prefix("softmax_").expect("the name of a softmax kernel");
+    let mut parts = name.rsplitn(3, '_');
+    let (_output, _input) = (parts.next(), parts.next());
+    let way = parts.next().expect("a way");
+    match way.rsplit_once('_').and_then(|(way, shape)| Some((way, shape.split_once('x')?.0))) {
+        Some((way, lanes)) => (way, lanes.parse().expect("a number of lanes")),
+        None => (way, 32),
+    }
+}
+
+/// Whether an architecture has what an entry needs: clusters are there from sm_90 on.
+fn belongs(kernel: &Kernel, architecture: &str) -> bool {
+    architecture != "sm_80" || !way_and_lanes(kernel).0.starts_with("split")
+}
+
+#[test]
+fn collectives_are_as_many_as_the_source_says() {
+    for architecture in ARCHITECTURES {
+        let module = ptx(architecture);
+        for (name, text) in entries(&module) {
+            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
+            assert_eq!(count(text), expected(kernel), "{name}, {architecture}");
+        }
+    }
+}
+
+#[test]
+fn every_kernel_has_its_entry_and_every_entry_its_kernel() {
+    for architecture in ARCHITECTURES {
+        let kernels = REGISTRY.iter().filter(|kernel| belongs(kernel, architecture));
+        let mut registry: Vec<&str> = kernels.map(|kernel| kernel.name).collect();
+        registry.sort_unstable();
+        let module = ptx(architecture);
+        let names: Vec<&str> = entries(&module).into_keys().collect();
+        assert_eq!(names, registry, "{architecture}");
+    }
+}
+
+/// Size in bytes of a parameter, from its declaration.
+fn parameter_bytes(declaration: &str) -> usize {
+    if let Some((_, rest)) = declaration.split_once('[') {
+        return rest.trim_end_matches([']', ',', ' ']).parse().expect("a size");
+    }
+    let bits = declaration.split_whitespace().find_map(|word| {
+        [".u", ".b", ".s", ".f"].iter().find_map(|kind| word.strip_prefix(kind)?.parse::<usize>().ok())
+    });
+    bits.unwrap_or_else(|| panic!("no size in `{declaration}`")) / 8
+}
+
+/// The launcher passes what the registry says, on either backend.
+#[test]
+fn entries_take_the_parameters_that_the_launcher_passes() {
+    for architecture in ARCHITECTURES {
+        let module = ptx(architecture);
+        for (name, text) in entries(&module) {
+            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
+            let declarations = text.lines().filter(|line| line.trim_start().starts_with(".param"));
+            let bytes: Vec<usize> = declarations.map(parameter_bytes).collect();
+            assert_eq!(bytes, kernel.param_bytes, "{name}, {architecture}");
+        }
+    }
+}
+
+#[test]
+fn entries_take_blocks_as_large_as_the_registry_says() {
+    for architecture in ARCHITECTURES {
+        let module = ptx(architecture);
+        for (name, text) in entries(&module) {
+            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
+            let bound = text.lines().find_map(|line| line.trim().strip_prefix(".maxntid ")).expect("a launch bound");
+            assert_eq!(bound.split(',').next(), Some(kernel.max_threads.to_string().as_str()), "{name}, {architecture}");
+        }
+    }
+}
+
+/// Nothing in local memory, no calls, nothing that only a debugger's build has.
+#[test]
+fn kernels_live_in_registers() {
+    for architecture in ARCHITECTURES {
+        let module = ptx(architecture);
+        for (name, text) in entries(&module) {
+            for word in [".local", "call", "trap", "ld.b", "st.b", "ld.v", "st.v", "ld.u", "st.u", "ld.f", "st.f"] {
+                let found = text.lines().find(|line| line.split_whitespace().any(|token| token.starts_with(word)));
+                assert_eq!(found, None, "{name}, {architecture}");
+            }
+        }
+    }
+}
