@@ -131,10 +131,8 @@ impl From<Error> for Refused {
 /// What a call gave.
 #[derive(Debug)]
 pub struct Ran {
-    /// The way that ran; nothing where there was nothing to launch.
-    pub way: Option<Way>,
-    /// The kernel's name.
-    pub kernel: &'static str,
+    /// What ran.
+    pub plan: Plan,
     /// The results as bits, row after row.
     pub bits: Vec<u32>,
 }
@@ -181,11 +179,8 @@ fn run_apart<I: Native, O: Native>(
     let plan = plan(&op, device, &problem, forced)?;
     op.forward_into(view(&x, case, &case.x)?, view_mut(&mut out, case, y)?)?;
     expect_same("the input", &case.buffer, &bits(&x.to_vec()?))?;
-    Ok(Ran {
-        way: (plan.launches() > 0).then(|| plan.way()),
-        kernel: plan.kernel_name(),
-        bits: rows_of(case, y, &bits(&before), &bits(&out.to_vec()?))?,
-    })
+    let bits = rows_of(case, y, &bits(&before), &bits(&out.to_vec()?))?;
+    Ok(Ran { plan, bits })
 }
 
 fn run_in_place<T: Native>(device: &Device, case: &Case, forced: Option<Way>) -> Result<Ran, Refused> {
@@ -196,11 +191,8 @@ fn run_in_place<T: Native>(device: &Device, case: &Case, forced: Option<Way>) ->
     let problem = Problem::new(&shape, (T::DTYPE, &strides), (T::DTYPE, &strides))?;
     let plan = plan(&op, device, &problem, forced)?;
     op.forward_in_place(view_mut(&mut x, case, &case.x)?)?;
-    Ok(Ran {
-        way: (plan.launches() > 0).then(|| plan.way()),
-        kernel: plan.kernel_name(),
-        bits: rows_of(case, &case.x, &case.buffer, &bits(&x.to_vec()?))?,
-    })
+    let bits = rows_of(case, &case.x, &case.buffer, &bits(&x.to_vec()?))?;
+    Ok(Ran { plan, bits })
 }
 
 /// The rows of a placement in a buffer, and not an element more: the emulator stops a kernel that

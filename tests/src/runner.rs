@@ -81,15 +81,15 @@ impl Runner {
                     }
                     Err(refused) => return Err(format!("{name}, {asked}: {refused:?}; {case:?}")),
                 };
-                let label = match (way, ran.way) {
-                    (_, None) => "nothing to launch".into(),
-                    (None, Some(way)) => way.to_string(),
-                    (Some(_), Some(_)) => asked,
+                let label = match way {
+                    _ if ran.plan.launches() == 0 => "nothing to launch".into(),
+                    Some(_) => asked,
+                    None => ran.plan.way().to_string(),
                 };
                 if way.is_none() {
-                    planned = ran.way;
+                    planned = Some(ran.plan.way());
                 }
-                let here = format!("{name}, {label}, {}", ran.kernel);
+                let here = format!("{name}, {}", ran.plan);
                 match &first {
                     None => {
                         compare_with_oracle(case, &ran.bits).map_err(|what| format!("{here}: {what}; {case:?}"))?;

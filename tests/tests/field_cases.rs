@@ -454,7 +454,7 @@ fn every_way_takes_short_rows() {
                         Err(Refused::Way) if matches!(way, Way::Split | Way::SplitStaged) => continue,
                         ran => ran.unwrap_or_else(|why| panic!("{way} on {cols}: {why:?}")),
                     };
-                    assert_eq!(ran.way, Some(way));
+                    assert_eq!(ran.plan.way(), way);
                     for row in ran.bits.chunks(cols) {
                         let checked = oracle::compare(types.1, row, &vec![1.0 / cols as f64; cols]);
                         checked.unwrap_or_else(|what| panic!("{way} on {cols}: {what}"));
