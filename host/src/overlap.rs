@@ -24,16 +24,23 @@ const MAX_STEPS: u32 = 100_000;
 ///
 /// `terms` come largest stride first, none of them 0. True also where `steps` ran out.
 fn can_hit(terms: &[Term], low: i128, high: i128, steps: &mut u32) -> bool {
-    let Some((term, rest)) = terms.split_first() else {
-        return low <= 0 && 0 <= high;
+    let reach = |terms: &[Term]| -> (i128, i128) {
+        terms.iter().fold((0, 0), |(min, max), term| {
+            (min + term.stride * term.min, max + term.stride * term.max)
+        })
     };
-    let rest_min: i128 = rest.iter().map(|t| t.stride * t.min).sum();
-    let rest_max: i128 = rest.iter().map(|t| t.stride * t.max).sum();
-    let from = (low - rest_max + term.stride - 1)
-        .div_euclid(term.stride)
-        .max(term.min);
-    let to = (high - rest_min).div_euclid(term.stride).min(term.max);
-    (from..=to).any(|n| {
+    // Where strides nest, this is all there is to it.
+    let (min, max) = reach(terms);
+    if max < low || high < min {
+        return false;
+    }
+    let Some((term, rest)) = terms.split_first() else {
+        return true;
+    };
+    let (rest_min, rest_max) = reach(rest);
+    let from = (low - rest_max + term.stride - 1).div_euclid(term.stride);
+    let to = (high - rest_min).div_euclid(term.stride);
+    (from.max(term.min)..=to.min(term.max)).any(|n| {
         if *steps == 0 {
             return true;
         }

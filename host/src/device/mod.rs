@@ -395,6 +395,7 @@ mod tests {
     fn devices_cross_threads() {
         fn check<T: Send + Sync>() {}
         check::<Device>();
+        check::<Error>();
         check::<crate::Tensor<f32>>();
         check::<crate::TensorView<'_, f32>>();
         check::<crate::TensorViewMut<'_, f32>>();

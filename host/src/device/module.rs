@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::{CUfunction, CuError, Driver, FunctionAttribute};
+use kernels_gpu::entries::REGISTRY;
 
 use crate::Error;
 use crate::plan::KernelId;
@@ -113,7 +114,7 @@ impl Kernels {
     pub(super) fn new(ptx: &'static Ptx) -> Self {
         Self {
             ptx,
-            functions: (0..KernelId::count())
+            functions: (0..REGISTRY.len())
                 .map(|_| AtomicPtr::new(ptr::null_mut()))
                 .collect(),
             loading: Mutex::new(()),
@@ -193,8 +194,6 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use kernels_gpu::entries::REGISTRY;
 
     use super::*;
 
