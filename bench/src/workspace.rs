@@ -9,14 +9,16 @@ use crate::number::Number;
 use crate::record::Accuracy;
 use crate::source::Source;
 
+/// Elements of poison that are kept, to be copied.
+const POISON_ELEMS: usize = 1 << 22;
+
 /// An input that is filled from a [`Source`], and an output.
 pub struct Workspace<'a, T> {
     device: &'a Device,
     source: &'a Source<T>,
     x: Tensor<T>,
     y: Tensor<T>,
-    /// As long as the source.
-    poison: Vec<T>,
+    poison: Tensor<T>,
 }
 
 impl<'a, T: Number> Workspace<'a, T> {
@@ -26,16 +28,19 @@ impl<'a, T: Number> Workspace<'a, T> {
     ///
     /// Where there is too little memory.
     pub fn new(device: &'a Device, source: &'a Source<T>, elems: usize) -> Result<Self, Failed> {
+        let period = source.period();
         let mut x = device.zeros([elems])?;
-        let y = device.zeros([elems])?;
-        tile(source.period(), &mut x.view_mut())?;
-        let poison = vec![T::POISON; source.period().len()];
+        tile(
+            &device.tensor_from(period, [period.len()])?,
+            &mut x.view_mut(),
+        )?;
+        let poison = vec![T::POISON; elems.min(POISON_ELEMS)];
         Ok(Self {
             device,
             source,
             x,
-            y,
-            poison,
+            y: device.zeros([elems])?,
+            poison: device.tensor_from(&poison, [poison.len()])?,
         })
     }
 
@@ -93,9 +98,7 @@ impl<'a, T: Number> Workspace<'a, T> {
 }
 
 /// Fills `to` with `from`, over and over.
-fn tile<T: Number>(from: &[T], to: &mut TensorViewMut<'_, T>) -> Result<(), Failed> {
-    let device = to.device().clone();
-    let from = device.tensor_from(from, [from.len()])?;
+fn tile<T: Number>(from: &Tensor<T>, to: &mut TensorViewMut<'_, T>) -> Result<(), Failed> {
     let elems = to.len();
     for first in (0..elems).step_by(from.len()) {
         let number = from.len().min(elems - first);
