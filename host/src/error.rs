@@ -188,13 +188,14 @@ pub enum Error {
         to: Vec<usize>,
     },
     /// The way that was forced cannot hold the row.
-    #[error("way `{way}` takes rows of up to {limit} elements here, not {cols}")]
+    #[error("{}", way_not_possible(*way, *cols, *limit))]
     WayNotPossible {
         /// The way.
         way: Way,
         /// Elements a row.
         cols: usize,
-        /// Most elements a row, for these types on this device; 0 where the device cannot run it.
+        /// Most elements a row, for these types on this device; 0 where the way takes no rows like
+        /// these at all.
         limit: usize,
     },
     /// An environment variable holds something else than it may.
@@ -301,6 +302,13 @@ impl Error {
             self,
             Self::Driver { .. } | Self::Load { .. } | Self::Fault(_)
         )
+    }
+}
+
+fn way_not_possible(way: Way, cols: usize, limit: usize) -> String {
+    match limit {
+        0 => format!("way `{way}` is not for rows like these, or not for this device"),
+        limit => format!("way `{way}` takes rows of up to {limit} elements here, not {cols}"),
     }
 }
 
