@@ -4,8 +4,6 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use cuda_std::emulator::Kernel;
-use kernels_gpu::access::{Access, Registers, Staged};
-use kernels_gpu::element::F32 as F32Element;
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exchange::{Block, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
@@ -75,11 +73,22 @@ enum Cover {
         lanes: u32,
         steps: u32,
     },
-    Block,
-    Staged,
-    Split,
-    SplitStaged,
+    Block(Exp),
+    /// With at least so many chunks a warp.
+    Staged(Exp, u32),
+    Split(Exp),
+    SplitStaged(Exp),
     Stream,
+}
+
+/// What exponentials are made of.
+#[derive(Clone, Copy, PartialEq)]
+enum Exp {
+    /// IEEE arithmetic: the same bits everywhere.
+    Ieee,
+    /// The GPU's own exponential, for 16-bit inputs and outputs: not where the result has to be the
+    /// same everywhere.
+    Fast,
 }
 
 /// The rows that a line of the table is for.
@@ -130,6 +139,8 @@ const SHORTEST_SPLIT: usize = 4096;
 
 /// Most warps of a block of a split row.
 const MAX_SPLIT_WARPS: u32 = 16;
+/// Warps of a block of a split row that is staged.
+const SPLIT_STAGED_WARPS: u32 = 4;
 /// Most blocks of a launch.
 const MAX_GRID: u32 = i32::MAX as u32;
 /// Longest row that a cluster of any device covers.
@@ -141,7 +152,7 @@ const LONGEST_SPLIT: u32 = 16 * MAX_SPLIT_WARPS * CHUNK;
 /// elements, 2026-11-30.
 static F32: &[Choice] = &[
     // 1x32768: 3.0 us with 8 or 16 blocks, 7.3 us as `block`. 1x4096: 2.4 us, 2.7 us as `block`.
-    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split),
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // Not yet measured.
     warp(4, 1, 1),
     // Not yet measured.
@@ -160,10 +171,6 @@ static F32: &[Choice] = &[
     warp(512, 32, 4),
     // 0.993 at 1,000 columns, 0.999 at 1,024, with a warp a block; with two 0.980.
     warp(1024, 32, 8),
-    // 0.970 at 2,048 columns, 0.971 at 4,096 and 8,192, 0.976 at 16,384, 0.983 at 32,768.
-    line(32_768, Rows::Aligned, Cover::Block),
-    // 0.986 at 65,536 columns, 0.969 at 131,072, 0.966 at 128,256, 0.874 at 262,144.
-    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split),
     // 0.816 at 9 columns; `packed` with five vectors a lane 0.663.
     warp_any(4, 1, 1),
     warp_any(8, 1, 2),
@@ -181,17 +188,28 @@ static F32: &[Choice] = &[
     warp_any(64, 8, 2),
     warp_any(128, 16, 2),
     warp_any(256, 32, 2),
-    // 0.981 at 1,001 columns, 0.986 at 4,097 and at 10,001.
-    line(32_768, Rows::Any, Cover::Staged),
-    // 0.730 at 50,257 columns; `stream` 0.380.
-    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged),
+    // 0.981 at 1,001 columns.
+    line(1024, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
+    // 0.991 at 2,048 columns; `block` 0.967.
+    line(2048, Rows::Any, Cover::Staged(Exp::Ieee, 2)),
+    // 0.974 at 4,096 columns, 0.977 at 8,192, 0.998 at 16,384; `block` 0.968, 0.967, 0.972. 0.986 at
+    // 4,097 and 10,001 columns.
+    line(16_384, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
+    // 0.981 at 32,768 columns; `staged` 0.901.
+    line(32_768, Rows::Aligned, Cover::Block(Exp::Ieee)),
+    // 0.986 at 65,536 columns, 0.972 at 131,072, 0.966 at 128,256, 0.900 at 262,144.
+    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split(Exp::Ieee)),
+    // 0.858 at 50,257 columns; `stream` 0.380.
+    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
+    // On devices without clusters.
+    line(32_768, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
     STREAM,
 ];
 
 /// f16 and bf16 inputs. Evidence as for f32, with 2^30 elements of bf16.
 static SIXTEEN_BITS: &[Choice] = &[
     // 1x32768: 2.7 us with 8 or 16 blocks.
-    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split),
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // Not yet measured.
     warp(8, 1, 1),
     // Not yet measured.
@@ -208,10 +226,14 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(512, 32, 2),
     // 0.989 at 1,000 columns, 0.999 at 1,024.
     warp(1024, 32, 4),
-    // 1.000 at 2,048 columns, 0.985 at 4,096, 0.963 at 8,192, 0.898 at 16,384.
-    line(16_384, Rows::Aligned, Cover::Block),
-    // 0.840 at 32,768 columns, where `block` reaches 0.758; 0.794 at 65,536, 0.725 at 131,072.
-    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split),
+    // 1.000 at 2,048 columns, 0.987 at 4,096; fast exponentials 1.002 and 0.968.
+    line(4096, Rows::Aligned, Cover::Block(Exp::Ieee)),
+    // 0.977 at 8,192 columns, 0.965 at 16,384; IEEE 0.963 and 0.899.
+    line(16_384, Rows::Aligned, Cover::Block(Exp::Fast)),
+    line(16_384, Rows::Aligned, Cover::Block(Exp::Ieee)),
+    // 0.914 at 32,768 columns, 0.850 at 65,536, 0.790 at 128,256; IEEE 0.840, 0.794, 0.712.
+    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split(Exp::Fast)),
+    line(LONGEST_SPLIT, Rows::Aligned, Cover::Split(Exp::Ieee)),
     // 0.390 at 9 columns; `packed` with three vectors a lane 0.256.
     warp_any(8, 1, 1),
     warp_any(16, 1, 2),
@@ -228,10 +250,14 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp_any(64, 4, 2),
     warp_any(128, 8, 2),
     warp_any(256, 16, 2),
-    // 0.806 at 1,001 columns, 0.632 at 4,097, 0.682 at 10,001.
-    line(32_768, Rows::Any, Cover::Staged),
-    // 0.363 at 50,257 columns; `stream` 0.183.
-    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged),
+    // 0.713 at 1,001 columns.
+    line(4096, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
+    // 0.666 at 4,097 columns.
+    line(32_768, Rows::Any, Cover::Staged(Exp::Fast, 1)),
+    line(32_768, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
+    // 0.521 at 50,257 columns; IEEE 0.363, `stream` 0.183.
+    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Fast)),
+    line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
     STREAM,
 ];
 
@@ -265,28 +291,25 @@ fn is_aligned(problem: &Problem) -> bool {
         && problem.row_alignment_out() >= vector_bytes_out.min(16)
 }
 
-/// Any access and exchange of a kind need the same, whatever the types.
-type InRegisters = Registers<F32Element, F32Element>;
-type InStages = Staged<F32Element, F32Element>;
-
-fn chunked_bytes<A, X>(warps: u32, cols: u32) -> u32
-where
-    A: Access<F32Element, F32Element, 8, 4>,
-    X: Exchange,
-{
-    chunked::shared_bytes::<F32Element, F32Element, A, X, 8, 4>(warps, cols)
-}
-
 impl Cover {
     fn way(self) -> Way {
         match self {
             Self::Warp { .. } => Way::Warp,
             Self::Packed { .. } => Way::Packed,
-            Self::Block => Way::Block,
-            Self::Staged => Way::Staged,
-            Self::Split => Way::Split,
-            Self::SplitStaged => Way::SplitStaged,
+            Self::Block(_) => Way::Block,
+            Self::Staged(..) => Way::Staged,
+            Self::Split(_) => Way::Split,
+            Self::SplitStaged(_) => Way::SplitStaged,
             Self::Stream => Way::Stream,
+        }
+    }
+
+    fn exp(self) -> Exp {
+        match self {
+            Self::Block(exp) | Self::Staged(exp, _) | Self::Split(exp) | Self::SplitStaged(exp) => {
+                exp
+            }
+            Self::Warp { .. } | Self::Packed { .. } | Self::Stream => Exp::Ieee,
         }
     }
 
@@ -296,8 +319,8 @@ impl Cover {
             Self::Warp { lanes, steps } | Self::Packed { lanes, steps } => {
                 lanes * steps * input.vector_elems()
             }
-            Self::Block | Self::Staged => MAX_WARPS * CHUNK,
-            Self::Split | Self::SplitStaged => {
+            Self::Block(_) | Self::Staged(..) => MAX_WARPS * CHUNK,
+            Self::Split(_) | Self::SplitStaged(_) => {
                 properties.max_cluster_blocks * MAX_SPLIT_WARPS * CHUNK
             }
             Self::Stream => MAX_COLS as u32,
@@ -308,8 +331,8 @@ impl Cover {
     fn can_run(self, problem: &Problem, properties: &DeviceProperties) -> bool {
         match self {
             Self::Packed { .. } => problem.is_packed(),
-            Self::Split | Self::SplitStaged => properties.max_cluster_blocks > 1,
-            Self::Warp { .. } | Self::Block | Self::Staged | Self::Stream => true,
+            Self::Split(_) | Self::SplitStaged(_) => properties.max_cluster_blocks > 1,
+            Self::Warp { .. } | Self::Block(_) | Self::Staged(..) | Self::Stream => true,
         }
     }
 
@@ -319,33 +342,40 @@ impl Cover {
             Self::Warp { lanes, steps } | Self::Packed { lanes, steps } => {
                 format!("softmax_{way}_{lanes}x{steps}_{input}_{output}")
             }
-            _ => format!("softmax_{way}_{input}_{output}"),
+            _ => {
+                let fast = match self.exp() {
+                    Exp::Fast => "_fast",
+                    Exp::Ieee => "",
+                };
+                format!("softmax_{way}{fast}_{input}_{output}")
+            }
         }
     }
 
     /// Blocks that share a row.
     fn cluster(self, rows: Rows, cols: u32, properties: &DeviceProperties) -> u32 {
-        if !matches!(self, Self::Split | Self::SplitStaged) {
-            return 1;
-        }
-        // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16. A row alone
-        // is fastest with 2 to 4. Staged, 3 to 5 are fastest, more waiting for each other's stages.
-        let warps = match (rows, self) {
-            (Rows::AlignedFew, _) => 2,
-            (_, Self::SplitStaged) => 4,
-            _ => 8,
+        let chunks = chunked::chunks(cols);
+        let blocks = match self {
+            // A row alone is fastest with 2 to 4 warps a block.
+            Self::Split(_) if rows == Rows::AlignedFew => chunks.div_ceil(2).next_power_of_two(),
+            // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16.
+            Self::Split(_) => chunks.div_ceil(8).next_power_of_two(),
+            // f32 at 50,257 columns, 4 warps with two chunks each: 0.858 with 7 blocks, 0.812 with 8.
+            Self::SplitStaged(_) => chunks.div_ceil(2 * SPLIT_STAGED_WARPS),
+            _ => return 1,
         };
-        let blocks = chunked::chunks(cols).div_ceil(warps).next_power_of_two();
         blocks.clamp(2, properties.max_cluster_blocks)
     }
 
     /// Warps of a block.
     fn warps(self, kernel: KernelId, cols: u32, cluster: u32) -> u32 {
+        let chunks = chunked::chunks(cols).max(1);
+        let most = kernel.describe().max_threads / WARP;
         match self {
-            Self::Warp { .. } | Self::Packed { .. } => kernel.describe().max_threads / WARP,
-            Self::Block | Self::Staged | Self::Split | Self::SplitStaged => {
-                chunked::chunks(cols).div_ceil(cluster).max(1)
-            }
+            Self::Warp { .. } | Self::Packed { .. } => most,
+            Self::Block(_) | Self::Split(_) => chunks.div_ceil(cluster),
+            Self::Staged(_, per_warp) => chunks.div_ceil(per_warp.max(chunks.div_ceil(most))),
+            Self::SplitStaged(_) => SPLIT_STAGED_WARPS,
             Self::Stream => stream::BLOCK_THREADS / WARP,
         }
     }
@@ -364,8 +394,9 @@ impl Cover {
         }
     }
 
-    fn shared_bytes(self, warps: u32, problem: &Problem) -> u32 {
-        let cols = problem.cols() as u32;
+    /// Shared memory of a block for rows of `cols` elements, which the kernel can hold.
+    fn shared_bytes(self, warps: u32, cluster: u32, problem: &Problem, cols: u32) -> u32 {
+        let chunks = chunked::chunks(cols);
         match self {
             Self::Warp { .. } => 0,
             Self::Packed { lanes, .. } => {
@@ -375,13 +406,30 @@ impl Cover {
                     .max(problem.output().size_bytes());
                 warps * packed::stage_bytes(lanes, cols, widest as u32)
             }
-            Self::Block => chunked_bytes::<InRegisters, Block>(warps, cols),
-            Self::Staged => chunked_bytes::<InStages, Block>(warps, cols),
-            Self::Split => chunked_bytes::<InRegisters, Cluster>(warps, cols),
-            Self::SplitStaged => chunked_bytes::<InStages, Cluster>(warps, cols),
+            Self::Block(_) => Block::bytes(warps),
+            Self::Staged(..) => chunked::stages_bytes(warps, 1, cols) + Block::bytes(chunks),
+            Self::Split(_) => Cluster::bytes(chunks),
+            Self::SplitStaged(_) => {
+                chunked::stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks)
+            }
             Self::Stream => stream::SHARED_BYTES,
         }
     }
+}
+
+/// The longest row, up to `longest`, that `fits`; if one does, so do all that are shorter.
+#[cold]
+fn longest_that(longest: u32, fits: impl Fn(u32) -> bool) -> u32 {
+    let (mut fit, mut too_long) = (0, longest + 1);
+    while too_long - fit > 1 {
+        let middle = fit + (too_long - fit) / 2;
+        if fits(middle) {
+            fit = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    fit
 }
 
 /// A kernel, by its place in the registry.
@@ -389,11 +437,6 @@ impl Cover {
 pub(crate) struct KernelId(u16);
 
 impl KernelId {
-    /// How many kernels there are.
-    pub(crate) fn count() -> usize {
-        REGISTRY.len()
-    }
-
     pub(crate) fn index(self) -> usize {
         self.0.into()
     }
@@ -443,7 +486,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Chooses a way for `problem`, or takes the forced one.
+    /// Chooses a way for `problem`, or takes the forced one. `reproducible`: only kernels that give the same
+    /// bits on every device, which a forced way always does.
     ///
     /// # Errors
     ///
@@ -453,6 +497,7 @@ impl Plan {
         problem: &Problem,
         properties: &DeviceProperties,
         forced: Option<Way>,
+        reproducible: bool,
     ) -> Result<Self, Error> {
         let cols = problem.cols() as u32;
         let (input, output) = (problem.input(), problem.output());
@@ -460,27 +505,41 @@ impl Plan {
         let mut limit = 0;
         for (choice, kernel) in choices(input).iter().zip(kernels) {
             let Choice { rows, cover, .. } = *choice;
+            let capacity = cover.capacity(input, properties);
             let (wanted, longest) = match forced {
-                Some(way) => (way == cover.way(), cover.capacity(input, properties)),
+                // For whatever rows, but not a shape that is for few where there are many.
+                Some(way) => (
+                    way == cover.way()
+                        && (rows != Rows::AlignedFew || rows.match_problem(problem, properties)),
+                    capacity,
+                ),
                 None => (
-                    rows.match_problem(problem, properties),
-                    choice.longest.min(cover.capacity(input, properties)),
+                    cols <= choice.longest && rows.match_problem(problem, properties),
+                    choice.longest.min(capacity),
                 ),
             };
             let Some(kernel) = *kernel else { continue };
+            let same_bits = reproducible || forced.is_some();
+            if same_bits && cover.exp() == Exp::Fast {
+                continue;
+            }
             if !wanted || !cover.can_run(problem, properties) {
                 continue;
             }
-            let cluster = cover.cluster(rows, cols.min(longest), properties);
-            let warps = cover.warps(kernel, cols.min(longest), cluster);
-            let shared_bytes = cover.shared_bytes(warps, problem);
-            if cols <= longest && shared_bytes > properties.max_shared_bytes_per_block {
+            let blocks = |cols| {
+                let cluster = cover.cluster(rows, cols, properties);
+                (cluster, cover.warps(kernel, cols, cluster))
+            };
+            let shared_bytes = |cols| {
+                let (cluster, warps) = blocks(cols);
+                cover.shared_bytes(warps, cluster, problem, cols)
+            };
+            let fits = |cols| shared_bytes(cols) <= properties.max_shared_bytes_per_block;
+            if cols > longest || !fits(cols) {
+                limit = limit.max(longest_that(longest, fits));
                 continue;
             }
-            limit = limit.max(longest);
-            if cols > longest {
-                continue;
-            }
+            let (cluster, warps) = blocks(cols);
             let rows_per_block = cover.rows_per_block(warps);
             let launches = problem.parts();
             // The first part is the largest.
@@ -499,7 +558,7 @@ impl Plan {
                 threads_per_block: warps * WARP,
                 elems_per_thread: cover.elems_per_thread(input),
                 rows_per_block,
-                shared_bytes,
+                shared_bytes: shared_bytes(cols),
                 blocks_per_row: cluster,
                 grid,
                 launches,
@@ -628,6 +687,7 @@ mod tests {
             &Problem::packed(&[7, cols], input, output)?,
             &small(),
             forced,
+            false,
         )
     }
 
@@ -644,8 +704,14 @@ mod tests {
                 assert_eq!(plan.rows_per_block() as usize, threads / lanes);
                 lanes * steps * 16 / input.size_bytes()
             }
-            Way::Block | Way::Staged => threads * 32,
-            Way::Split | Way::SplitStaged => threads * 32 * plan.blocks_per_row() as usize,
+            Way::Block => threads * 32,
+            Way::Split => threads * 32 * plan.blocks_per_row() as usize,
+            // A stage for every chunk.
+            Way::Staged | Way::SplitStaged => {
+                (plan.shared_bytes() / chunked::stages_bytes(1, 1, 1)) as usize
+                    * CHUNK as usize
+                    * plan.blocks_per_row() as usize
+            }
             Way::Stream => usize::MAX,
         }
     }
@@ -669,10 +735,12 @@ mod tests {
                         let expected = match way {
                             Way::Warp => 1024,
                             Way::Packed => 512,
+                            // The device has no clusters.
+                            Way::Split | Way::SplitStaged => 0,
                             _ => 32_768,
                         };
                         assert!(
-                            limit == expected && cols > limit,
+                            limit == expected && (cols > limit || limit == 0),
                             "{way} at {cols}: {limit}"
                         );
                         continue;
@@ -708,7 +776,9 @@ mod tests {
         let way = |rows: usize, cols: usize, padding: usize, types: (DType, DType)| {
             let (shape, strides) = ([rows, cols], [cols + padding, 1]);
             let problem = Problem::new(&shape, (types.0, &strides), (types.1, &strides));
-            Plan::new(&problem.unwrap(), &large(), None).unwrap().way()
+            Plan::new(&problem.unwrap(), &large(), None, false)
+                .unwrap()
+                .way()
         };
         for (cols, f32s, halves) in [
             (1, Way::Warp, Way::Warp),
@@ -718,9 +788,9 @@ mod tests {
             (513, Way::Staged, Way::Staged),
             (1024, Way::Warp, Way::Warp),
             (1025, Way::Staged, Way::Staged),
-            (1032, Way::Block, Way::Block),
-            (16_384, Way::Block, Way::Block),
-            (32_767, Way::Staged, Way::Staged),
+            (1032, Way::Staged, Way::Block),
+            (16_384, Way::Staged, Way::Block),
+            (32_767, Way::SplitStaged, Way::Staged),
             (32_768, Way::Block, Way::Split),
             (32_769, Way::SplitStaged, Way::SplitStaged),
             (32_776, Way::Split, Way::Split),
@@ -742,22 +812,22 @@ mod tests {
         assert_eq!(way(100, 300, 1, f32s), Way::Staged);
         // Few rows.
         assert_eq!(way(16, 4096, 0, f32s), Way::Split);
-        assert_eq!(way(17, 4096, 0, f32s), Way::Block);
-        assert_eq!(way(16, 4092, 0, f32s), Way::Block);
+        assert_eq!(way(17, 4096, 0, f32s), Way::Staged);
+        assert_eq!(way(16, 4092, 0, f32s), Way::Staged);
     }
 
     #[test]
     fn split_rows_have_blocks_of_the_measured_size() {
         let shape = |rows: usize, cols: usize, way| {
             let problem = Problem::packed(&[rows, cols], DType::F32, DType::F32).unwrap();
-            let plan = Plan::new(&problem, &large(), Some(way)).unwrap();
+            let plan = Plan::new(&problem, &large(), Some(way), false).unwrap();
             (plan.blocks_per_row(), plan.threads_per_block() / WARP)
         };
         assert_eq!(shape(100, 1, Way::Split), (2, 1));
         assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
-        assert_eq!(shape(100, 50_257, Way::SplitStaged), (16, 4));
+        assert_eq!(shape(100, 50_257, Way::SplitStaged), (7, 4));
     }
 
     #[test]
@@ -777,17 +847,33 @@ mod tests {
     }
 
     #[test]
-    fn within_a_kind_of_rows_lines_grow_longer() {
-        for choices in [F32, SIXTEEN_BITS] {
-            for rows in [Rows::Aligned, Rows::Any] {
-                for way in Way::ALL {
-                    let lines: Vec<u32> = choices
-                        .iter()
-                        .filter(|choice| choice.rows == rows && choice.cover.way() == way)
-                        .map(|choice| choice.longest)
-                        .collect();
-                    assert!(lines.is_sorted_by(|a, b| a < b), "{way}: {lines:?}");
-                }
+    fn fast_exponentials_are_for_long_16_bit_rows_unless_bits_matter() {
+        let name = |cols: usize, types: (DType, DType), forced, reproducible| {
+            let problem = Problem::packed(&[100, cols], types.0, types.1).unwrap();
+            let plan = Plan::new(&problem, &large(), forced, reproducible);
+            plan.unwrap().kernel_name()
+        };
+        let halves = (DType::F16, DType::F16);
+        assert_eq!(name(4096, halves, None, false), "softmax_block_f16_f16");
+        assert_eq!(
+            name(4104, halves, None, false),
+            "softmax_block_fast_f16_f16"
+        );
+        assert_eq!(name(4104, halves, None, true), "softmax_block_f16_f16");
+        assert_eq!(
+            name(4104, halves, Some(Way::Block), false),
+            "softmax_block_f16_f16"
+        );
+        for cols in [1, 33, 1000, 4097, 5000, 20_000, 40_000, 50_257, 300_000] {
+            for types in pairs() {
+                let fast = |forced, reproducible| {
+                    name(cols, types, forced, reproducible).contains("_fast_")
+                };
+                assert!(!fast(None, true));
+                assert!(
+                    !fast(None, false)
+                        || (cols > 4096 && types.0 == types.1 && types.0 != DType::F32)
+                );
             }
         }
     }
@@ -801,8 +887,10 @@ mod tests {
                 .map(|kernel| kernel.name.to_string())
                 .filter(|name| name.ends_with(&of_pair))
                 .collect();
+            let has_fast = input == output && input != DType::F32;
             let chosen: BTreeSet<_> = choices(input)
                 .iter()
+                .filter(|choice| choice.cover.exp() == Exp::Ieee || has_fast)
                 .map(|choice| choice.cover.entry(input, output))
                 .collect();
             assert_eq!(compiled, chosen, "{input} to {output}");
@@ -816,12 +904,13 @@ mod tests {
             max_shared_bytes_per_block,
             ..small()
         };
-        let needed = chunked_bytes::<InRegisters, Block>(4, 4096);
-        let way = |bytes| Plan::new(&problem, &properties(bytes), Some(Way::Block));
+        let needed = Block::bytes(4);
+        let way = |bytes| Plan::new(&problem, &properties(bytes), Some(Way::Block), false);
         assert!(way(needed).is_ok());
+        // Three warps have three chunks.
         assert!(matches!(
             way(needed - 1),
-            Err(Error::WayNotPossible { limit: 0, .. })
+            Err(Error::WayNotPossible { limit: 3072, .. })
         ));
     }
 

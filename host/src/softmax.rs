@@ -50,6 +50,7 @@ use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, l
 pub struct Softmax {
     pub(crate) options: Options,
     forced_way: Option<Way>,
+    reproducible: bool,
 }
 
 impl Softmax {
@@ -78,8 +79,12 @@ impl Softmax {
 
     /// Asks for the same bits on every GPU and on the emulator, even where that is slower.
     ///
-    /// No kernel so far gives anything else, so this changes nothing.
-    pub fn reproducible(self) -> Self {
+    /// Only 16-bit rows of more than 4,096 elements, in and out, give anything else without it: there
+    /// the plan may take kernels that use the GPU's own exponential. Their results too are within 0.51
+    /// units in the last place, and the same for a row alone and in any batch, on one kind of GPU; but
+    /// another kind, or the emulator, may differ by one unit in the last place.
+    pub fn reproducible(mut self) -> Self {
+        self.reproducible = true;
         self
     }
 
@@ -176,7 +181,12 @@ impl Softmax {
         if !scale.is_finite() {
             return Err(Error::ScaleNotFinite { scale });
         }
-        Plan::new(problem, device.properties(), self.forced_way)
+        Plan::new(
+            problem,
+            device.properties(),
+            self.forced_way,
+            self.reproducible,
+        )
     }
 
     /// Loads the kernels that a call with this problem needs, so that the call itself only
@@ -285,7 +295,7 @@ mod tests {
                     assert!(error < 5e-7, "{cols} columns: {got} for {exact}");
                 }
             }
-            for way in [Way::Warp, Way::Block, Way::Stream] {
+            for way in Way::ALL {
                 match Softmax::new().force_way(way).forward(&x) {
                     Ok(forced) => {
                         assert_eq!(
@@ -300,7 +310,8 @@ mod tests {
                 }
             }
         }
-        assert_eq!(compared, 15 + 14 + 12);
+        // warp, packed, block and staged, split and split_staged, stream.
+        assert_eq!(compared, 12 + 10 + 2 * 14 + 2 * 15 + 15);
     }
 
     #[test]
@@ -614,7 +625,7 @@ mod tests {
                 Err(Error::LastStride { .. })
             ));
         }
-        assert!(matches!(Softmax::new().scale(f32::MAX).forward(&x), Ok(_)));
+        assert!(Softmax::new().scale(f32::MAX).forward(&x).is_ok());
         let scalar = device.tensor_from(&[1.0f32], []).unwrap();
         assert!(matches!(
             Softmax::new().forward(&scalar),

@@ -149,7 +149,7 @@ fn a_softmax_is_one_launch_on_the_device_s_stream() {
 
             Softmax::new().forward_into(&x, &mut y).unwrap();
             let launch = format!(
-                "cuLaunchKernel softmax_block_f32_f32 grid 3 1 1 block 64 1 1 shared 32 stream {stream} \
+                "cuLaunchKernel softmax_staged_f32_f32 grid 3 1 1 block 32 1 1 shared 8992 stream {stream} \
              x {:#x} y {:#x} rows 3 cols 2000",
                 x.address(),
                 y.address()
@@ -158,7 +158,7 @@ fn a_softmax_is_one_launch_on_the_device_s_stream() {
                 log.lines(),
                 [
                     "cuModuleLoadDataEx 1",
-                    "cuModuleGetFunction softmax_block_f32_f32",
+                    "cuModuleGetFunction softmax_staged_f32_f32",
                     // All shared memory of a block, less what the kernel has by itself.
                     &format!("cuFuncSetAttribute 8 {}", 226 * 1024),
                     // Clusters of 16 blocks.

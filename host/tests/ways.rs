@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use warp_softmax::{DType, Device, Plan, Problem, Way};
+use warp_softmax::{DType, Device, Problem, Softmax, Way};
 
 /// Enough that a GPU has no row to spare for a second block.
 const ROWS: usize = 1 << 16;
@@ -67,6 +67,9 @@ const LEGEND: [(Way, &str, &str, &str); 7] = [
     ),
 ];
 
+/// Marks the kernels that use the GPU's own exponential.
+const FAST: &str = "*";
+
 /// Rows from the previous range's end to this one's, all covered alike.
 struct Range {
     way: Way,
@@ -85,7 +88,7 @@ fn ranges(dtype: DType, vector: usize, multiples: bool) -> Vec<Range> {
     let count = (1 << OCTAVES) / vector * if multiples { 1 } else { vector - 1 };
     let plan = |i: usize| {
         let problem = Problem::packed(&[ROWS, length(i)], dtype, dtype).unwrap();
-        Plan::new(&problem, device.properties(), None).unwrap()
+        Softmax::new().plan_for(&device, &problem).unwrap()
     };
     let mut ranges: Vec<Range> = Vec::new();
     let mut first = 0;
@@ -108,10 +111,13 @@ fn ranges(dtype: DType, vector: usize, multiples: bool) -> Vec<Range> {
         let shape = kernel
             .split('_')
             .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        let label = match shape {
+        let mut label = match shape {
             Some(shape) => shape.replace('x', "×"),
             None => way.to_string(),
         };
+        if kernel.contains("_fast_") {
+            label += FAST;
+        }
         ranges.push(Range {
             way,
             label,
@@ -207,7 +213,11 @@ fn draw() -> Result<String, std::fmt::Error> {
         }
         top += BAR_HEIGHT + 4.0;
     }
-    let note = "lanes × vectors: so many lanes of a warp have a row, each with so many vectors of 16 bytes";
+    let mut note =
+        "lanes × vectors: so many lanes a row, each with so many vectors of 16 bytes".to_owned();
+    if svg.contains(&format!("{FAST}</text>")) {
+        note += &format!("; {FAST} with the GPU's own exponential");
+    }
     let baseline = top + 18.0;
     writeln!(
         svg,

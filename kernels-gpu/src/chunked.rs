@@ -3,24 +3,28 @@
 //! Each warp takes its exponentials relative to its own chunk's maximum, so that one exchange
 //! settles maximum and sum together.
 //!
-//! | way | access | exchange | row length |
+//! | way | a chunk is held in | chunks a warp | exchange |
 //! |---|---|---|---|
-//! | `block` | registers | a block | up to 32,768 |
-//! | `staged` | staged | a block | up to 32,768 |
-//! | `split` | registers | a cluster | up to 524,288 |
-//! | `split_staged` | staged | a cluster | up to 524,288 |
+//! | `block` | registers | 1 | a block |
+//! | `split` | registers | 1 | a cluster |
+//! | `staged` | shared memory, as f32 exponentials | any number | a block |
+//! | `split_staged` | shared memory, as f32 exponentials | any number | a cluster |
 
 use cuda_std::ext::Global;
+use cuda_std::ext::async_copy::{commit_group, wait_group};
+use cuda_std::ext::math::{opaque_u32, unchecked_div_u32};
 use cuda_std::thread::{block_dim_x, thread_idx_x};
+use cuda_std::warp::sync_warp;
 
-use crate::access::Access;
 use crate::element::Element;
 use crate::exchange::Exchange;
+use crate::exp::Accuracy;
 use crate::online::Outcome;
 use crate::options::Options;
 use crate::reduce::WARP;
 use crate::row::RowLayout;
-use crate::tile::{CHUNK, Row};
+use crate::stage::Stage;
+use crate::tile::{CHUNK, Row, Tile};
 
 /// Chunks of a row.
 #[inline(always)]
@@ -28,28 +32,16 @@ pub const fn chunks(cols: u32) -> u32 {
     cols.div_ceil(CHUNK)
 }
 
-/// Shared memory of a block of `warps` warps: each warp's, then the exchange's.
-#[inline(always)]
-pub fn shared_bytes<In, Out, A, X, const STEPS: usize, const V: usize>(warps: u32, cols: u32) -> u32
-where
-    In: Element,
-    Out: Element,
-    A: Access<In, Out, STEPS, V>,
-    X: Exchange,
-{
-    warps * A::BYTES + X::bytes(chunks(cols))
-}
-
-/// One block's share of its row.
+/// One block's share of its row, with exponentials of accuracy `E`, in registers.
 ///
 /// # Safety
 ///
 /// * **in-bounds**: for every row, `layout` leads to `cols` elements of `x` that can be read and of `y` that
-///   can be written, and rows of `y` do not overlap; the block has [`shared_bytes`] of shared memory.
-/// * **covered**: the grid has as many blocks a row as the exchange is among; a block has whole warps, and
-///   [`CHUNK`] elements for each warp of the row are at least `cols`, which is at least 1.
+///   can be written, and rows of `y` do not overlap; the block has the exchange's shared memory.
+/// * **covered**: the grid has as many blocks a row as the exchange is among, a block has whole warps, and a
+///   row no more chunks than warps; `cols` is at least 1.
 #[inline(always)]
-pub unsafe fn softmax<In, Out, A, X, const STEPS: usize, const V: usize>(
+pub unsafe fn in_registers<In, Out, E, X, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
     y: Global<Out::Word>,
     cols: u32,
@@ -58,45 +50,161 @@ pub unsafe fn softmax<In, Out, A, X, const STEPS: usize, const V: usize>(
 ) where
     In: Element,
     Out: Element,
-    A: Access<In, Out, STEPS, V>,
+    E: Accuracy,
     X: Exchange,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
-    let (offset_in, offset_out) = layout.locate(X::row());
-    let first = X::chunk() * CHUNK;
-    // SAFETY: in-bounds: the caller's; a chunk and a share of the shared memory to a warp.
-    let access = unsafe {
-        A::new(
-            Row::new(x.at(offset_in), cols),
-            Row::new(y.at(offset_out), cols),
-            first,
-            thread_idx_x() / WARP * A::BYTES,
-        )
-    };
-    let mut exchange = X::new(block_dim_x() / WARP * A::BYTES, chunks(cols));
+    // SAFETY: in-bounds: the caller's.
+    let mut exchange = unsafe { X::new(0, chunks(cols)) };
+    let chunk = X::warp();
     let mut shift = 0.0;
-    let mut begun = false;
-    let (held, max, whole) = loop {
-        let mut tile = access.load(options);
-        if !begun {
-            exchange.begin();
-            begun = true;
-        }
+    let (tile, max, whole) = loop {
+        let (offset, _) = layout.locate(X::row());
+        // SAFETY: in-bounds: the caller's.
+        let input = unsafe { Row::<In>::new(x.at(offset), cols) };
+        let mut tile = Tile::<WARP, STEPS, V>::load(input, chunk * CHUNK, options);
+        exchange.begin();
         if shift != 0.0 {
             tile.map(|z| z - shift);
         }
         let max = tile.max();
-        let part = tile.exponentiate::<Out::Accuracy>(max);
-        let held = access.hold(tile);
-        // SAFETY: in-bounds: the caller's; begun: above.
-        let whole = unsafe { exchange.share(part) };
+        let part = tile.exponentiate::<E>(max);
+        // SAFETY: own: the warp's.
+        let whole = unsafe { exchange.share(chunk, part) };
         if !Outcome::needs_shift(whole.max) {
-            break (held, max, whole);
+            break (tile, max, whole);
         }
         // All threads of the row agree, so all are here.
         shift = whole.max;
         exchange.again();
     };
     let outcome = Outcome::of(whole, cols, options).for_part(max, whole.max);
-    access.store(held, outcome);
+    // Opaque, so that the address is computed here, and not kept in registers from the beginning on.
+    let (_, offset) = layout.locate(opaque_u32(X::row()));
+    // SAFETY: in-bounds: the caller's; the row is this exchange's alone, and a chunk the warp's.
+    unsafe { tile.store(Row::<Out>::new(y.at(offset), cols), outcome) };
+}
+
+/// Shared memory for a chunk: its inputs, of any type, and in their place as many f32, shifted by as many
+/// elements of the output as a line has at most.
+const STAGE_BYTES: u32 = Stage::bytes(CHUNK, 4) + 128;
+
+/// Shared memory of a block of `warps` warps, `blocks` of which share a row, for the stages.
+#[inline(always)]
+pub const fn stages_bytes(warps: u32, blocks: u32, cols: u32) -> u32 {
+    warps * chunks(cols).div_ceil(warps * blocks) * STAGE_BYTES
+}
+
+/// One block's share of its row, with exponentials of accuracy `E`, in shared memory: rows need not be aligned.
+///
+/// # Safety
+///
+/// As [`in_registers`], but a row may have any number of chunks, for which the block has [`stages_bytes`] of
+/// shared memory, and after them the exchange's.
+#[inline(always)]
+pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
+    x: Global<In::Word>,
+    y: Global<Out::Word>,
+    cols: u32,
+    layout: &RowLayout,
+    options: &Options,
+) where
+    In: Element,
+    Out: Element,
+    E: Accuracy,
+    X: Exchange,
+{
+    const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
+    let (warp, warps, all_chunks) = (X::warp(), X::warps(), chunks(cols));
+    // SAFETY: nonzero: a row has a warp.
+    let own = unsafe { unchecked_div_u32(all_chunks + warps - 1, warps) };
+    // SAFETY: in-bounds: the caller's.
+    let rows = |row: u32| unsafe {
+        let (offset_in, offset_out) = layout.locate(row);
+        (
+            Row::<In>::new(x.at(offset_in), cols),
+            Row::<Out>::new(y.at(offset_out), cols),
+        )
+    };
+    // SAFETY: in-bounds: the caller's.
+    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * STAGE_BYTES, all_chunks) };
+    let first_stage = thread_idx_x() / WARP * own;
+    let chunk = |index: u32| warp + index * warps;
+    let stage = |index: u32| Stage::at((first_stage + index) * STAGE_BYTES);
+
+    let mut shift = 0.0;
+    let whole = loop {
+        // Opaque, so that addresses are computed where they are used, and not kept in registers meanwhile.
+        let (input, output) = rows(opaque_u32(X::row()));
+        // The same for every chunk, since a chunk is whole lines.
+        let (skew_in, skew_out) = (input.span(0).skew, output.span(0).skew);
+        let mut index = 0;
+        while index < own {
+            // SAFETY: in-bounds: the caller's; own: a stage a chunk, and a chunk one warp's.
+            unsafe { stage(index).bring(input.span(chunk(index) * CHUNK), CHUNK) };
+            commit_group();
+            index += 1;
+        }
+        exchange.begin();
+        index = 0;
+        while index < own {
+            match own - 1 - index {
+                0 => wait_group::<0>(),
+                1 => wait_group::<1>(),
+                2 => wait_group::<2>(),
+                _ => wait_group::<3>(),
+            }
+            // SAFETY: all lanes call the barrier; written: no more copies are under way than came after.
+            let mut tile = unsafe {
+                sync_warp(u32::MAX);
+                Tile::<WARP, STEPS, V>::from_stage::<In>(stage(index), skew_in, options)
+            };
+            if shift != 0.0 {
+                tile.map(|z| z - shift);
+            }
+            let max = tile.max();
+            let part = tile.exponentiate::<E>(max);
+            // SAFETY: all lanes call: the first barrier ends the reading of inputs, the second the writing.
+            unsafe {
+                sync_warp(u32::MAX);
+                tile.to_stage(stage(index), skew_out);
+                sync_warp(u32::MAX);
+            }
+            if index == 0 {
+                exchange.meet();
+            }
+            // SAFETY: own: a chunk of this warp's, once.
+            unsafe { exchange.tell(chunk(index), part) };
+            index += 1;
+        }
+        let whole = exchange.collect();
+        if !Outcome::needs_shift(whole.max) {
+            break whole;
+        }
+        // All threads of the row agree, so all are here.
+        shift = whole.max;
+        exchange.again();
+    };
+
+    let outcome = Outcome::of(whole, cols, options);
+    let (_, output) = rows(opaque_u32(X::row()));
+    let mut index = 0;
+    while index < own && chunk(index) < all_chunks {
+        // SAFETY: told: above.
+        let part = unsafe { exchange.told(chunk(index)) };
+        let span = output.span(chunk(index) * CHUNK);
+        // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; written: the stage has its
+        // exponentials.
+        unsafe {
+            match outcome.for_part(part.max, whole.max) {
+                Outcome::Normalise(normaliser) => stage(index).send_results(span, false, |e| {
+                    normaliser.apply::<E>(normaliser.rescale(e))
+                }),
+                Outcome::Fill(value) => {
+                    stage(index).send_results(span, value.is_nan(), |_| value);
+                }
+            }
+        }
+        index += 1;
+    }
 }

@@ -1,6 +1,7 @@
 //! The table of kernels: one line makes one entry point, and on the host its place in the registry.
 //!
-//! A line reads `way symbol: input -> output, lanes x steps x elements a vector, most threads a block`.
+//! A line reads `way symbol: input -> output, lanes x steps x elements a vector, most threads a
+//! block / blocks an SM has at least`.
 //! All kernels take the same parameters: input, output, number of rows, row length, where the rows
 //! lie, and the call's options.
 
@@ -10,11 +11,11 @@ use cuda_std::kernel;
 use crate::element::{Bf16, Element, F16, F32};
 use crate::options::Options;
 use crate::row::RowLayout;
-use crate::{access, chunked, exchange, packed, stream, warp};
+use crate::{chunked, exchange, exp, packed, stream, warp};
 
 macro_rules! entries {
-    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:literal, $threads:literal;)*) => {
-        $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, $threads);)*
+    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:literal, $threads:literal $(/ $blocks:literal)?;)*) => {
+        $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads $(, min_blocks = $blocks)?]);)*
 
         /// Every kernel, for the emulator.
         #[cfg(not(target_arch = "nvptx64"))]
@@ -22,19 +23,21 @@ macro_rules! entries {
     };
     // Clusters are there from sm_90 on.
     (@where split $($rest:tt)*) => { entries!(@clusters split $($rest)*); };
+    (@where split_fast $($rest:tt)*) => { entries!(@clusters split_fast $($rest)*); };
     (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
+    (@where split_staged_fast $($rest:tt)*) => { entries!(@clusters split_staged_fast $($rest)*); };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
     (@clusters $($rest:tt)*) => {
         entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
     };
-    (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $threads:literal) => {
+    (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, [$($bounds:tt)*]) => {
         $($where)*
         /// Softmax of rows; the table's line says of which types, and how a row is covered.
         ///
         /// # Safety
         ///
         /// As the function of the way asks.
-        #[kernel(max_threads = $threads)]
+        #[kernel($($bounds)*)]
         pub unsafe fn $name(
             x: *const <$in as Element>::Word,
             y: *mut <$out as Element>::Word,
@@ -67,18 +70,36 @@ macro_rules! entries {
         let _ = $rows;
         stream::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
     }};
-    (@call block $($rest:tt)*) => { entries!(@chunked Registers, Block, $($rest)*) };
-    (@call staged $($rest:tt)*) => { entries!(@chunked Staged, Block, $($rest)*) };
-    (@call split $($rest:tt)*) => { entries!(@chunked Registers, Cluster, $($rest)*) };
-    (@call split_staged $($rest:tt)*) => { entries!(@chunked Staged, Cluster, $($rest)*) };
-    (@chunked $access:ident, $exchange:ident, $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
+    (@call block $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call block_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@chunked $algorithm:ident [$($generics:tt)*], $lanes:literal,
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
         const { assert!($lanes == 32) };
         // The grid has as many rows as the call.
         let _ = $rows;
-        chunked::softmax::<$in, $out, access::$access<$in, $out>, exchange::$exchange, $steps, $v>(
-            $x, $y, $cols, &$layout, &$options,
-        )
+        chunked::$algorithm::<$($generics)*>($x, $y, $cols, &$layout, &$options)
     }};
 }
 
@@ -99,7 +120,7 @@ entries! {
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512;
-    split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f16: F16 => F16, 1 x 2 x 8, 128;
@@ -114,9 +135,13 @@ entries! {
     packed softmax_packed_4x4_f16_f16: F16 => F16, 4 x 4 x 8, 64;
     packed softmax_packed_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
     block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
-    staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 768;
     split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    block_fast softmax_block_fast_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 768;
+    split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_bf16: Bf16 => Bf16, 1 x 2 x 8, 128;
@@ -131,9 +156,13 @@ entries! {
     packed softmax_packed_4x4_bf16_bf16: Bf16 => Bf16, 4 x 4 x 8, 64;
     packed softmax_packed_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
     block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
-    staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
     split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    block_fast softmax_block_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
+    split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f32: F16 => F32, 1 x 2 x 8, 128;
@@ -148,9 +177,9 @@ entries! {
     packed softmax_packed_4x4_f16_f32: F16 => F32, 4 x 4 x 8, 64;
     packed softmax_packed_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
     block softmax_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
-    staged softmax_staged_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    staged softmax_staged_f16_f32: F16 => F32, 32 x 4 x 8, 768;
     split softmax_split_f16_f32: F16 => F32, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_f32: Bf16 => F32, 1 x 2 x 8, 128;
@@ -165,9 +194,9 @@ entries! {
     packed softmax_packed_4x4_bf16_f32: Bf16 => F32, 4 x 4 x 8, 64;
     packed softmax_packed_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
     block softmax_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
-    staged softmax_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    staged softmax_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 768;
     split softmax_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
+    split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f32_f16: F32 => F16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_f16: F32 => F16, 1 x 2 x 4, 128;
@@ -183,9 +212,9 @@ entries! {
     packed softmax_packed_4x8_f32_f16: F32 => F16, 4 x 8 x 4, 64;
     packed softmax_packed_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
     block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
-    staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 768;
     split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512;
-    split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_bf16: F32 => Bf16, 1 x 2 x 4, 128;
@@ -201,8 +230,8 @@ entries! {
     packed softmax_packed_4x8_f32_bf16: F32 => Bf16, 4 x 8 x 4, 64;
     packed softmax_packed_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
     block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
-    staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768;
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512;
-    split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512;
+    split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
 }

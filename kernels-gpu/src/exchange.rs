@@ -5,45 +5,79 @@
 //! | [`Block`] | a block | shared memory, one block barrier |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory |
 
+use cuda_std::ext::math::unchecked_div_u32;
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
 use cuda_std::warp::lane_id;
 
 use crate::online::Partial;
-use crate::reduce::{PartialSlots, WARP, combine};
+use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
 
-/// Warps that share a row, a chunk each.
+/// Warps that share a row: chunk number c is that of warp c modulo their number.
 pub trait Exchange {
     /// Shared memory that a block needs for `chunks` chunks in all.
     fn bytes(chunks: u32) -> u32;
 
     /// An exchange in the shared memory from `shared_offset` on, for a row of `chunks` chunks.
-    fn new(shared_offset: u32, chunks: u32) -> Self;
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the block has [`Exchange::bytes`] of shared memory from there on.
+    unsafe fn new(shared_offset: u32, chunks: u32) -> Self;
 
     /// The row that the calling thread works on.
     fn row() -> u32;
 
-    /// The chunk of it that the calling warp has, which may be past the last.
-    fn chunk() -> u32;
+    /// How many warps share the row.
+    fn warps() -> u32;
 
-    /// To be called once, by all threads, when the loads are under way: what takes time to begin begins.
+    /// Which of them the caller is.
+    fn warp() -> u32;
+
+    /// To be called once a round, by all threads, when loads are under way: what takes time to begin begins.
     fn begin(&self);
 
-    /// What all the warps together know, in every thread. All threads call.
+    /// To be called once a round, by all threads, after that and before [`Exchange::tell`].
+    fn meet(&self);
+
+    /// Tells the others of a chunk; one past the last is nothing to tell. All lanes call.
     ///
     /// # Safety
     ///
-    /// * **in-bounds**: the block has [`Exchange::bytes`] of shared memory from the offset on.
-    /// * **begun**: [`Exchange::begin`] came before; before a second round, [`Exchange::again`].
-    unsafe fn share(&mut self, part: Partial) -> Partial;
+    /// * **own**: the chunk is one of this warp's, told once a round.
+    unsafe fn tell(&self, chunk: u32, part: Partial);
 
-    /// Makes ready for a second round. All threads call.
+    /// What all the warps together know, in every thread. All threads call, when they have told all.
+    fn collect(&self) -> Partial;
+
+    /// What one of this warp's chunks was told to have.
+    ///
+    /// # Safety
+    ///
+    /// * **told**: it was told this round, and [`Exchange::collect`] came after.
+    unsafe fn told(&self, chunk: u32) -> Partial;
+
+    /// Makes ready for another round. All threads call.
     fn again(&mut self);
+
+    /// A round in which every warp has one chunk.
+    ///
+    /// # Safety
+    ///
+    /// * **own**: `chunk` is this warp's.
+    #[inline(always)]
+    unsafe fn share(&self, chunk: u32, part: Partial) -> Partial {
+        self.meet();
+        // SAFETY: own: the caller's; once.
+        unsafe { self.tell(chunk, part) };
+        self.collect()
+    }
 }
 
 /// A block to a row.
 pub struct Block {
     slots: PartialSlots,
+    chunks: u32,
 }
 
 impl Exchange for Block {
@@ -53,9 +87,10 @@ impl Exchange for Block {
     }
 
     #[inline(always)]
-    fn new(shared_offset: u32, _: u32) -> Self {
+    unsafe fn new(shared_offset: u32, chunks: u32) -> Self {
         Self {
             slots: PartialSlots::at(shared_offset),
+            chunks,
         }
     }
 
@@ -65,7 +100,12 @@ impl Exchange for Block {
     }
 
     #[inline(always)]
-    fn chunk() -> u32 {
+    fn warps() -> u32 {
+        block_dim_x() / WARP
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
         thread_idx_x() / WARP
     }
 
@@ -73,15 +113,27 @@ impl Exchange for Block {
     fn begin(&self) {}
 
     #[inline(always)]
-    unsafe fn share(&mut self, part: Partial) -> Partial {
-        if lane_id() == 0 {
-            // SAFETY: in-bounds: a slot a warp; unshared: this warp's own, read after the barrier only.
-            unsafe { self.slots.put(Self::chunk(), part) };
+    fn meet(&self) {}
+
+    #[inline(always)]
+    unsafe fn tell(&self, chunk: u32, part: Partial) {
+        if lane_id() == 0 && chunk < self.chunks {
+            // SAFETY: in-bounds: a slot a chunk; unshared: own, and read after the barrier only.
+            unsafe { self.slots.put(chunk, part) };
         }
+    }
+
+    #[inline(always)]
+    fn collect(&self) -> Partial {
         sync_threads();
-        let slots = self.slots;
-        // SAFETY: written: by every warp before the barrier, and not again before `again`.
-        combine(block_dim_x() / WARP, |slot| unsafe { slots.get(slot) })
+        // SAFETY: written: every chunk before the barrier, and none again before `again`.
+        combine(self.chunks, |chunk| unsafe { self.slots.get(chunk) })
+    }
+
+    #[inline(always)]
+    unsafe fn told(&self, chunk: u32) -> Partial {
+        // SAFETY: written: told.
+        unsafe { self.slots.get(chunk) }
     }
 
     #[inline(always)]
@@ -89,9 +141,22 @@ impl Exchange for Block {
         // Every warp has read the slots before any fills them again.
         sync_threads();
     }
+
+    /// With a chunk a warp, no lane has more than one to merge.
+    #[inline(always)]
+    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
+        let warp = Self::warp();
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
+            unsafe { self.slots.put(warp, part) };
+        }
+        sync_threads();
+        // SAFETY: written: every warp's before the barrier, and none again before `again`.
+        combine_lanes(Self::warps(), |warp| unsafe { self.slots.get(warp) })
+    }
 }
 
-/// A cluster to a row. Every block has a slot for every chunk, and every warp sends its partial to all.
+/// A cluster to a row. Every block has a slot for every chunk, and every warp tells all blocks.
 pub struct Cluster {
     arrived: Shared<u64>,
     slots: PartialSlots,
@@ -107,7 +172,7 @@ impl Cluster {
     #[inline(always)]
     fn expect(&self) {
         // SAFETY: barrier: thread 0 made it; arrivals: this is the one of the round; bytes: 16 a chunk, of
-        // which a cluster has at most 512.
+        // which a cluster has less than 2^15.
         unsafe { mbarrier::arrive_expect_tx(self.arrived, PartialSlots::bytes(self.chunks)) };
     }
 }
@@ -119,7 +184,7 @@ impl Exchange for Cluster {
     }
 
     #[inline(always)]
-    fn new(shared_offset: u32, chunks: u32) -> Self {
+    unsafe fn new(shared_offset: u32, chunks: u32) -> Self {
         Self {
             arrived: Shared::dynamic(shared_offset),
             slots: PartialSlots::at(shared_offset + Self::BARRIER_BYTES),
@@ -131,52 +196,66 @@ impl Exchange for Cluster {
     #[inline(always)]
     fn row() -> u32 {
         // SAFETY: nonzero: a cluster has a block.
-        unsafe { cuda_std::ext::math::unchecked_div_u32(block_idx_x(), cluster::cluster_size()) }
+        unsafe { unchecked_div_u32(block_idx_x(), cluster::cluster_size()) }
     }
 
     #[inline(always)]
-    fn chunk() -> u32 {
+    fn warps() -> u32 {
+        cluster::cluster_size() * (block_dim_x() / WARP)
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
         cluster::cluster_rank() * (block_dim_x() / WARP) + thread_idx_x() / WARP
     }
 
     #[inline(always)]
     fn begin(&self) {
         if thread_idx_x() == 0 {
-            // SAFETY: in-bounds, alone: the barrier's place is the exchange's, and one thread makes it, before
-            // anybody is told by the cluster barrier; arrivals: 1.
-            unsafe { mbarrier::init(self.arrived, 1) };
+            if self.round == 0 {
+                // SAFETY: in-bounds, alone: the barrier's place is the exchange's, and one thread makes it, before
+                // anybody is told by the cluster barrier; arrivals: 1.
+                unsafe { mbarrier::init(self.arrived, 1) };
+            }
             self.expect();
         }
         cluster::arrive_relaxed();
     }
 
     #[inline(always)]
-    unsafe fn share(&mut self, part: Partial) -> Partial {
+    fn meet(&self) {
         // Peers are there, and their barriers made.
         cluster::wait();
-        let chunk = Self::chunk();
+    }
+
+    #[inline(always)]
+    unsafe fn tell(&self, chunk: u32, part: Partial) {
         if chunk < self.chunks && lane_id() < cluster::cluster_size() {
             // SAFETY: in-bounds: a slot a chunk; there: peers return only when they have all partials; unshared:
-            // this warp's slot, read after the barrier only.
+            // own, and read after the barrier only.
             unsafe { self.slots.send(chunk, part, self.arrived, lane_id()) };
         }
+    }
+
+    #[inline(always)]
+    fn collect(&self) -> Partial {
         // SAFETY: barrier: made before the cluster barrier; phase: the round's.
         unsafe { mbarrier::wait_parity(self.arrived, self.round & 1) };
-        let slots = self.slots;
         // SAFETY: written: the barrier has all partials, and nobody sends again before `again`.
-        combine(self.chunks, |slot| unsafe { slots.get(slot) })
+        combine(self.chunks, |chunk| unsafe { self.slots.get(chunk) })
+    }
+
+    #[inline(always)]
+    unsafe fn told(&self, chunk: u32) -> Partial {
+        // SAFETY: written: told, to this block too.
+        unsafe { self.slots.get(chunk) }
     }
 
     #[inline(always)]
     fn again(&mut self) {
-        // In order: all threads have read the slots; barriers go on to the next round; partials are sent, which
-        // `share` does when it has waited.
+        // All threads of the cluster have read the slots, before any is told of the next round.
         cluster::arrive_relaxed();
         cluster::wait();
         self.round += 1;
-        if thread_idx_x() == 0 {
-            self.expect();
-        }
-        cluster::arrive_relaxed();
     }
 }

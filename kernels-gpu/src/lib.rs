@@ -3,7 +3,7 @@
 //! | level | modules | who calls | valid in |
 //! |---|---|---|---|
 //! | ideas | [`element`], [`exp`], [`online`], [`options`], [`row`] | a thread | that thread |
-//! | cooperation | [`tile`], [`reduce`], [`stage`], [`access`], [`exchange`] | whole warps or blocks | each says where |
+//! | cooperation | [`tile`], [`reduce`], [`stage`], [`exchange`] | whole warps or blocks | each says where |
 //! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`] | whole blocks | the row, in memory |
 //! | entry points | [`entries`] | the host | |
 //!
@@ -28,7 +28,6 @@
     feature(abi_ptx, asm_experimental_arch)
 )]
 
-pub mod access;
 pub mod chunked;
 pub mod element;
 pub mod entries;

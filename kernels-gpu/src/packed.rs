@@ -3,6 +3,7 @@
 //! `warp` does; the shortest rows have a lane each.
 
 use cuda_std::ext::Global;
+use cuda_std::ext::async_copy::wait_all;
 use cuda_std::thread::{block_dim_x, block_idx_x, thread_idx_x};
 use cuda_std::warp::{lane_id, sync_warp};
 
@@ -48,14 +49,18 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
     let output = Span::<Out>::new(y.at(first), rows_here * cols);
     let size = size_of::<In::Word>().max(size_of::<Out::Word>()) as u32;
     let stage = Stage::at(warp_in_block * stage_bytes(LANES, cols, size));
-    // SAFETY: in-bounds: the caller's; own: a stage a warp. One more element, since a word may straddle.
-    unsafe { stage.bring(input, rows_here * cols + 1) };
+    // SAFETY: in-bounds: the caller's; own: a stage a warp; all lanes call the barrier.
+    unsafe {
+        stage.bring(input, rows_here * cols);
+        wait_all();
+        sync_warp(u32::MAX);
+    }
 
     let row_in_warp = lane_id() / LANES;
     // Lanes of a row past the last one take part in the shuffles, with no elements.
     let cols_here = if row_in_warp < rows_here { cols } else { 0 };
     let row_first = row_in_warp * cols;
-    // SAFETY: written: the row was brought, and one element more.
+    // SAFETY: written: the row was brought.
     let mut tile = unsafe {
         Tile::<LANES, STEPS, V>::from_packed::<In>(
             stage,

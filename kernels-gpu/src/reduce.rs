@@ -67,23 +67,34 @@ pub fn lanes_sum<A: Accuracy, const LANES: u32>(mut pair: Pair) -> Pair {
     pair
 }
 
-/// Merges partials 0 to `count - 1` in a fixed order: those 32 apart one after the other, then a tree.
-///
-/// `partial(i)` gives the i-th. With `count` up to 2^k < 32, every group of 2^k lanes does the same
-/// work, so the tree is no deeper than it must be and all lanes get its bits.
+/// Merges partials 0 to `count - 1` in a fixed order: those 32 apart one after the other, then
+/// [`combine_lanes`]. `partial(i)` gives the i-th.
 #[inline(always)]
 pub fn combine(count: u32, partial: impl Fn(u32) -> Partial) -> Partial {
-    let group = count.min(WARP).next_power_of_two();
-    let mut index = lane_id() & (group - 1);
-    let mut own = if index < count {
+    combine_lanes(count.min(WARP), |index| {
+        let mut own = partial(index);
+        let mut next = index + WARP;
+        while next < count {
+            own = own.merge(partial(next));
+            next += WARP;
+        }
+        own
+    })
+}
+
+/// Merges partials 0 to `count - 1`, at most 32, in a fixed tree over their numbers.
+///
+/// `partial(i)` gives the i-th; a lane asks for one at most. With `count` up to 2^k, every group of
+/// 2^k lanes does the same work, so the tree is no deeper than it must be and all lanes get its bits.
+#[inline(always)]
+pub fn combine_lanes(count: u32, partial: impl FnOnce(u32) -> Partial) -> Partial {
+    let group = count.next_power_of_two();
+    let index = lane_id() & (group - 1);
+    let own = if index < count {
         partial(index)
     } else {
         Partial::EMPTY
     };
-    while index + WARP < count {
-        index += WARP;
-        own = own.merge(partial(index));
-    }
     let max = lanes_max::<WARP>(own.max);
     let mut sum = own.sum_relative_to(max);
     let mut lane_mask = group / 2;

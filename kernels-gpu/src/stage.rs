@@ -5,9 +5,9 @@
 //! bytes at either end go one element at a time: nothing outside the span is read or written, so
 //! neighbouring spans may be under way, in place too.
 
-use cuda_std::ext::async_copy::{commit_group, copy_16, wait_all};
+use cuda_std::ext::async_copy::copy_16;
 use cuda_std::ext::{Global, Shared, U32x4};
-use cuda_std::warp::{lane_id, sync_warp};
+use cuda_std::warp::lane_id;
 
 use crate::element::Element;
 use crate::reduce::WARP;
@@ -93,7 +93,7 @@ impl StageWords {
     ///
     /// # Safety
     ///
-    /// * **written**: its elements were written, and a [`sync_warp`] lies in between.
+    /// * **written**: its elements were written, and a [`sync_warp`](cuda_std::warp::sync_warp) lies in between.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn get(self, index: u32) -> u32 {
@@ -111,10 +111,10 @@ impl StageWords {
 
 impl Stage {
     /// Shared memory of a stage for `elements` elements of up to `size` bytes, wherever in a line they
-    /// begin, and one more.
+    /// begin, and two more.
     #[inline(always)]
     pub const fn bytes(elements: u32, size: u32) -> u32 {
-        ((elements + 1) * size).next_multiple_of(LINE) + LINE
+        ((elements + 2) * size).next_multiple_of(LINE) + LINE
     }
 
     /// The stage at `byte_offset` of the block's dynamic shared memory.
@@ -125,11 +125,11 @@ impl Stage {
         }
     }
 
-    /// Brings the span's elements in, and -inf after them up to the `until`-th.
+    /// Begins to bring the span's elements in, and puts -inf after them up to the `until`-th.
     ///
     /// | who calls | afterwards |
     /// |---|---|
-    /// | all lanes, after a [`sync_warp`] since the stage was last read | every lane may read |
+    /// | all lanes, after a [`sync_warp`](cuda_std::warp::sync_warp) since the stage was last read | wait for the copies, then [`sync_warp`](cuda_std::warp::sync_warp), then every lane may read |
     ///
     /// # Safety
     ///
@@ -151,16 +151,18 @@ impl Stage {
             // SAFETY: in-bounds: an element of the span; own: each lane has elements of its own.
             |i| unsafe { stage.at(i).store(span.line.at(u64::from(i)).load()) },
         );
-        commit_group();
+        let nothing = E::narrow(f32::NEG_INFINITY);
+        // Words that straddle reach the element before the first, and two after the last.
+        if lane_id() == 0 && !span.skew.is_multiple_of(2) {
+            // SAFETY: in-bounds: not below the stage, since the skew is not 0; own: one lane's.
+            unsafe { stage.at(span.skew - 1).store(nothing) };
+        }
         let mut i = span.count + lane_id();
-        while i < until {
+        while i < until + 2 {
             // SAFETY: in-bounds: the caller's; own: each lane has elements of its own.
-            unsafe { stage.at(span.skew + i).store(E::narrow(f32::NEG_INFINITY)) };
+            unsafe { stage.at(span.skew + i).store(nothing) };
             i += WARP;
         }
-        wait_all();
-        // SAFETY: all lanes call.
-        unsafe { sync_warp(u32::MAX) };
     }
 
     /// The words that begin with the elements from `first` on.
@@ -184,7 +186,7 @@ impl Stage {
     /// # Safety
     ///
     /// * **in-bounds**: the span's elements are writable, and no other warp touches them.
-    /// * **written**: the stage holds the span's elements, and a [`sync_warp`] lies in between.
+    /// * **written**: the stage holds the span's elements, and a [`sync_warp`](cuda_std::warp::sync_warp) lies in between.
     #[inline(always)]
     pub unsafe fn send<E: Element>(self, span: Span<E>) {
         span.visit(
@@ -206,7 +208,7 @@ impl Stage {
     /// # Safety
     ///
     /// * **in-bounds**: the span's elements are writable, and no other warp touches them.
-    /// * **written**: the stage holds the span's elements, and a [`sync_warp`] lies in between.
+    /// * **written**: the stage holds the span's elements, and a [`sync_warp`](cuda_std::warp::sync_warp) lies in between.
     #[inline(always)]
     pub unsafe fn send_results<E: Element>(
         self,

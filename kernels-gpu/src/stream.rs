@@ -8,7 +8,7 @@ use cuda_std::warp::lane_id;
 use crate::element::Element;
 use crate::online::{Outcome, Partial};
 use crate::options::Options;
-use crate::reduce::{MAX_WARPS, PartialSlots, WARP, combine};
+use crate::reduce::{MAX_WARPS, PartialSlots, WARP, combine_lanes};
 use crate::row::RowLayout;
 use crate::tile::{CHUNK, Row, Tile};
 
@@ -69,7 +69,7 @@ pub unsafe fn softmax<In, Out, const STEPS: usize, const V: usize>(
         }
         sync_threads();
         // SAFETY: written: by every warp before the barrier, and not again before the one below.
-        let whole = combine(MAX_WARPS, |slot| unsafe { slots.get(slot) });
+        let whole = combine_lanes(MAX_WARPS, |slot| unsafe { slots.get(slot) });
         if !Outcome::needs_shift(whole.max) {
             break whole;
         }

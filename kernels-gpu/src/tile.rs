@@ -5,7 +5,7 @@
 //! summed, follow from the element's index in the row alone, never from where the row lies in memory.
 
 use cuda_std::ext::Global;
-use cuda_std::ext::math::max_nan;
+use cuda_std::ext::math::{max_nan, opaque_u32};
 use cuda_std::warp::lane_id;
 
 use crate::element::{Element, F32};
@@ -106,7 +106,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     ///
     /// # Safety
     ///
-    /// * **written**: the stage holds the row and one element more, written before a [`sync_warp`].
+    /// * **written**: the row was brought to the stage, before a [`sync_warp`].
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
@@ -128,7 +128,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             while word < 4 {
                 let offset = step as u32 * Self::STRIDE + word * per_word;
                 if offset < left {
-                    // SAFETY: written: the row's element, and after it the row's or the one more.
+                    // SAFETY: written: the row's element, and what words that straddle reach.
                     let pair = In::unpack(unsafe { from.get(offset / per_word) });
                     let mut i = 0;
                     while i < per_word {
@@ -381,20 +381,21 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
     ///
     /// # Safety
     ///
-    /// * **written**: the stage holds a whole chunk from `skew` on and one element more, written before a
-    ///   [`sync_warp`].
+    /// * **written**: a whole chunk was brought to the stage, before a [`sync_warp`].
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
     pub unsafe fn from_stage<In: Element>(stage: Stage, skew: u32, options: &Options) -> Self {
         const { assert!(V == In::VECTOR) };
+        // Opaque, or a loop over chunks would keep all the places in registers throughout.
+        let lane = opaque_u32(lane_id());
         let mut values = [[0.0; V]; STEPS];
         let mut word = 0;
         while word < 4 {
-            let from = stage.words_from::<In>(skew + Self::rotated(word));
+            let from = stage.words_from::<In>(skew + Self::rotated(lane, word));
             let mut step = 0;
             while step < STEPS {
-                // SAFETY: written: within the chunk, or the element more.
+                // SAFETY: written: within the chunk, and what words that straddle reach.
                 let pair = In::unpack(unsafe { from.get(step as u32 * 4 * WARP) });
                 let mut i = 0;
                 while i < V / 4 {
@@ -423,9 +424,10 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
     pub unsafe fn to_stage(&self, stage: Stage, skew: u32) {
+        let lane = opaque_u32(lane_id());
         let mut word = 0;
         while word < 4 {
-            let to = stage.place::<F32>(skew + Self::rotated(word));
+            let to = stage.place::<F32>(skew + Self::rotated(lane, word));
             let mut step = 0;
             while step < STEPS {
                 let mut i = 0;
@@ -441,10 +443,10 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
         }
     }
 
-    /// Index, in the chunk, of the first element of the word that a lane takes as its `word`-th.
+    /// Index, in the chunk, of the first element of the word that `lane` takes as its `word`-th.
     #[inline(always)]
-    fn rotated(word: usize) -> u32 {
-        lane_id() * V as u32 + (word as u32 + lane_id() / 8) % 4 * (V / 4) as u32
+    fn rotated(lane: u32, word: usize) -> u32 {
+        lane * V as u32 + (word as u32 + lane / 8) % 4 * (V / 4) as u32
     }
 }
 
