@@ -310,8 +310,8 @@ mod tests {
                 }
             }
         }
-        // warp, packed, block and staged, split and split_staged, stream.
-        assert_eq!(compared, 12 + 10 + 2 * 14 + 2 * 15 + 15);
+        // warp, packed, block and staged, split and split_staged, parked and split_parked, stream.
+        assert_eq!(compared, 12 + 10 + 2 * 14 + 2 * 15 + 2 * 4 + 15);
     }
 
     #[test]

@@ -22,7 +22,7 @@ const OCTAVES: u32 = 20;
 const BAR_HEIGHT: f64 = 30.0;
 
 /// What a way is called, its colours on light and on dark ground, and what it does.
-const LEGEND: [(Way, &str, &str, &str); 7] = [
+const LEGEND: [(Way, &str, &str, &str); 9] = [
     (
         Way::Warp,
         "#b6e3ff",
@@ -42,10 +42,16 @@ const LEGEND: [(Way, &str, &str, &str); 7] = [
         "a block a row, the row in registers",
     ),
     (
+        Way::Parked,
+        "#ffc2b3",
+        "#7a2313",
+        "as block; in shared memory",
+    ),
+    (
         Way::Staged,
         "#fbe6a2",
         "#5c4a05",
-        "as block; through shared memory",
+        "as block; shifted in shared memory",
     ),
     (
         Way::Split,
@@ -54,10 +60,16 @@ const LEGEND: [(Way, &str, &str, &str); 7] = [
         "as block, by a cluster of blocks (sm_90 on)",
     ),
     (
+        Way::SplitParked,
+        "#cfd6ff",
+        "#2a357f",
+        "as split; in shared memory",
+    ),
+    (
         Way::SplitStaged,
         "#ffd3eb",
         "#70275a",
-        "as split; through shared memory",
+        "as split; shifted in shared memory",
     ),
     (
         Way::Stream,

@@ -7,14 +7,16 @@
 //! |---|---|---|---|
 //! | `block` | registers | 1 | a block |
 //! | `split` | registers | 1 | a cluster |
+//! | `parked` | shared memory, each lane's vectors by themselves | any number | a block |
+//! | `split_parked` | shared memory, each lane's vectors by themselves | any number | a cluster |
 //! | `staged` | shared memory, as f32 exponentials | any number | a block |
 //! | `split_staged` | shared memory, as f32 exponentials | any number | a cluster |
 
 use cuda_std::ext::Global;
-use cuda_std::ext::async_copy::{commit_group, wait_group};
+use cuda_std::ext::async_copy::{commit_group, copy_16, wait_group};
 use cuda_std::ext::math::{opaque_u32, unchecked_div_u32};
 use cuda_std::thread::{block_dim_x, thread_idx_x};
-use cuda_std::warp::sync_warp;
+use cuda_std::warp::{lane_id, sync_warp};
 
 use crate::element::Element;
 use crate::exchange::Exchange;
@@ -23,7 +25,7 @@ use crate::online::Outcome;
 use crate::options::Options;
 use crate::reduce::WARP;
 use crate::row::RowLayout;
-use crate::stage::Stage;
+use crate::stage::{Parked, Stage};
 use crate::tile::{CHUNK, Row, Tile};
 
 /// Chunks of a row.
@@ -68,11 +70,18 @@ pub unsafe fn in_registers<In, Out, E, X, const STEPS: usize, const V: usize>(
             tile.map(|z| z - shift);
         }
         let max = tile.max();
+        let inputs = if E::TWICE { Some(tile.clone()) } else { None };
         let part = tile.exponentiate::<E>(max);
         // SAFETY: own: the warp's.
         let whole = unsafe { exchange.share(chunk, part) };
         if !Outcome::needs_shift(whole.max) {
-            break (tile, max, whole);
+            break match inputs {
+                Some(mut tile) => {
+                    tile.exponentials_relative_to::<E>(whole.max);
+                    (tile, whole.max, whole)
+                }
+                None => (tile, max, whole),
+            };
         }
         // All threads of the row agree, so all are here.
         shift = whole.max;
@@ -164,11 +173,13 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
             }
             let max = tile.max();
             let part = tile.exponentiate::<E>(max);
-            // SAFETY: all lanes call: the first barrier ends the reading of inputs, the second the writing.
-            unsafe {
-                sync_warp(u32::MAX);
-                tile.to_stage(stage(index), skew_out);
-                sync_warp(u32::MAX);
+            if !E::TWICE {
+                // SAFETY: all lanes call: the first barrier ends the reading of inputs, the second the writing.
+                unsafe {
+                    sync_warp(u32::MAX);
+                    tile.to_stage(stage(index), skew_out);
+                    sync_warp(u32::MAX);
+                }
             }
             if index == 0 {
                 exchange.meet();
@@ -187,24 +198,179 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     };
 
     let outcome = Outcome::of(whole, cols, options);
-    let (_, output) = rows(opaque_u32(X::row()));
+    let (input, output) = rows(opaque_u32(X::row()));
     let mut index = 0;
     while index < own && chunk(index) < all_chunks {
-        // SAFETY: told: above.
-        let part = unsafe { exchange.told(chunk(index)) };
         let span = output.span(chunk(index) * CHUNK);
-        // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; written: the stage has its
-        // exponentials.
-        unsafe {
-            match outcome.for_part(part.max, whole.max) {
-                Outcome::Normalise(normaliser) => stage(index).send_results(span, false, |e| {
-                    normaliser.apply::<E>(normaliser.rescale(e))
-                }),
-                Outcome::Fill(value) => {
-                    stage(index).send_results(span, value.is_nan(), |_| value);
+        if E::TWICE {
+            // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; written: the stage has
+            // its inputs; all lanes call the barriers, the first of which ends the reading of inputs, the
+            // second the writing of results.
+            unsafe {
+                let mut tile = Tile::<WARP, STEPS, V>::from_stage::<In>(
+                    stage(index),
+                    input.span(0).skew,
+                    options,
+                );
+                if shift != 0.0 {
+                    tile.map(|z| z - shift);
+                }
+                tile.exponentials_relative_to::<E>(whole.max);
+                sync_warp(u32::MAX);
+                tile.results_to_stage::<Out, E>(stage(index), span.skew, outcome);
+                sync_warp(u32::MAX);
+                stage(index).send(span);
+            }
+        } else {
+            // SAFETY: in-bounds: as above; told: above; written: the stage has the chunk's exponentials.
+            unsafe {
+                let part = exchange.told(chunk(index));
+                match outcome.for_part(part.max, whole.max) {
+                    Outcome::Normalise(normaliser) => stage(index).send_results(span, false, |e| {
+                        normaliser.apply::<E>(normaliser.rescale(e))
+                    }),
+                    Outcome::Fill(value) => {
+                        stage(index).send_results(span, value.is_nan(), |_| value);
+                    }
                 }
             }
         }
+        index += 1;
+    }
+}
+
+/// Shared memory of a block of `warps` warps, `blocks` of which share a row, for the chunks parked in it.
+#[inline(always)]
+pub const fn parked_bytes(warps: u32, blocks: u32, cols: u32, size: u32) -> u32 {
+    warps * chunks(cols).div_ceil(warps * blocks) * Parked::bytes(CHUNK, size)
+}
+
+/// One block's share of its row, with exponentials of accuracy `E`, parked in shared memory: f32 inputs are
+/// replaced by their exponentials, others exponentiated twice.
+///
+/// # Safety
+///
+/// As [`in_registers`], but a row may have any number of chunks, for which the block has [`parked_bytes`] of
+/// shared memory, and after them the exchange's. And:
+///
+/// * **aligned**: every row, of `x` and of `y`, begins at 16 bytes and is whole vectors.
+#[inline(always)]
+pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
+    x: Global<In::Word>,
+    y: Global<Out::Word>,
+    cols: u32,
+    layout: &RowLayout,
+    options: &Options,
+) where
+    In: Element,
+    Out: Element,
+    E: Accuracy,
+    X: Exchange,
+{
+    const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
+    let (warp, warps, all_chunks) = (X::warp(), X::warps(), chunks(cols));
+    // SAFETY: nonzero: a row has a warp.
+    let own = unsafe { unchecked_div_u32(all_chunks + warps - 1, warps) };
+    let bytes = Parked::bytes(CHUNK, size_of::<In::Word>() as u32);
+    // SAFETY: in-bounds: the caller's.
+    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * bytes, all_chunks) };
+    let first_place = thread_idx_x() / WARP * own * bytes;
+    let place = |index: u32| Parked::at(first_place + index * bytes);
+    let chunk = |index: u32| warp + index * warps;
+    // Index, in the row, of this lane's first element of a chunk.
+    let first = |index: u32| chunk(index) * CHUNK + lane_id() * V as u32;
+    let load = |index: u32, shift: f32| {
+        // SAFETY: written: waited for.
+        let mut tile = unsafe {
+            let left = cols.saturating_sub(first(index));
+            Tile::<WARP, STEPS, V>::from_parked::<In>(place(index), left, options)
+        };
+        if shift != 0.0 {
+            tile.map(|z| z - shift);
+        }
+        tile
+    };
+
+    let mut shift = 0.0;
+    let whole = loop {
+        // Opaque, so that addresses are computed where they are used, and not kept in registers meanwhile.
+        let (offset, _) = layout.locate(opaque_u32(X::row()));
+        let mut index = 0;
+        while index < own {
+            let from = x.at(offset + u64::from(first(index)));
+            let left = cols.saturating_sub(first(index));
+            let mut step = 0;
+            while step < STEPS {
+                let vector = step as u32 * WARP * V as u32;
+                if vector < left {
+                    // SAFETY: in-bounds: the row is whole vectors; aligned: the caller's.
+                    unsafe {
+                        copy_16(
+                            place(index).vector(step as u32),
+                            from.at(u64::from(vector)).cast(),
+                        );
+                    }
+                }
+                step += 1;
+            }
+            commit_group();
+            index += 1;
+        }
+        exchange.begin();
+        index = 0;
+        while index < own {
+            match own - 1 - index {
+                0 => wait_group::<0>(),
+                1 => wait_group::<1>(),
+                2 => wait_group::<2>(),
+                _ => wait_group::<3>(),
+            }
+            let mut tile = load(index, shift);
+            let max = tile.max();
+            let part = tile.exponentiate::<E>(max);
+            if V == 4 && !E::TWICE {
+                // SAFETY: own: nothing is on the way to a chunk that was waited for.
+                unsafe { tile.to_parked(place(index)) };
+            }
+            if index == 0 {
+                exchange.meet();
+            }
+            // SAFETY: own: a chunk of this warp's, once.
+            unsafe { exchange.tell(chunk(index), part) };
+            index += 1;
+        }
+        let whole = exchange.collect();
+        if !Outcome::needs_shift(whole.max) {
+            break whole;
+        }
+        // All threads of the row agree, so all are here.
+        shift = whole.max;
+        exchange.again();
+    };
+
+    let outcome = Outcome::of(whole, cols, options);
+    let (_, offset) = layout.locate(opaque_u32(X::row()));
+    // SAFETY: in-bounds: the caller's.
+    let output = unsafe { Row::<Out>::new(y.at(offset), cols) };
+    let mut index = 0;
+    while index < own && chunk(index) < all_chunks {
+        let (tile, outcome) = if V == 4 && !E::TWICE {
+            let left = cols.saturating_sub(first(index));
+            // SAFETY: written: the chunk's exponentials; told: above.
+            unsafe {
+                let plain = Options::default();
+                let tile = Tile::<WARP, STEPS, V>::from_parked::<In>(place(index), left, &plain);
+                let part = exchange.told(chunk(index));
+                (tile, outcome.for_part(part.max, whole.max))
+            }
+        } else {
+            let mut tile = load(index, shift);
+            tile.exponentials_relative_to::<E>(whole.max);
+            (tile, outcome)
+        };
+        let tile = tile.moved_to(chunk(index) * CHUNK);
+        // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's.
+        unsafe { tile.store::<Out>(output, outcome) };
         index += 1;
     }
 }

@@ -38,13 +38,21 @@ pub trait Element: Copy {
     /// The values in a 32-bit word, lowest address first: one f32 and nothing, or two.
     fn unpack(word: u32) -> [f32; 2];
 
+    /// The [`Element::VECTOR`] values in 16 bytes.
+    fn unpack_wide<const V: usize>(words: U32x4) -> [f32; V];
+
     /// Loads 16 bytes: [`Element::VECTOR`] values.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: the 16 bytes at `from` are readable.
     /// * **aligned**: `from` is a multiple of 16 bytes.
-    unsafe fn load_wide<const V: usize>(from: Global<Self::Word>) -> [f32; V];
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_wide<const V: usize>(from: Global<Self::Word>) -> [f32; V] {
+        // SAFETY: in-bounds, aligned: the caller's.
+        Self::unpack_wide(unsafe { from.cast().load() })
+    }
 
     /// Stores `V` adjacent values, none of them NaN, in accesses of up to 16 bytes.
     ///
@@ -89,11 +97,8 @@ impl Element for F32 {
     }
 
     #[inline(always)]
-    #[track_caller]
-    unsafe fn load_wide<const V: usize>(from: Global<f32>) -> [f32; V] {
+    fn unpack_wide<const V: usize>(U32x4(words): U32x4) -> [f32; V] {
         const { assert!(V == Self::VECTOR) };
-        // SAFETY: in-bounds, aligned: the caller's, word for word.
-        let U32x4(words) = unsafe { from.cast::<U32x4>().load() };
         let mut values = [0.0; V];
         let mut i = 0;
         while i < V {
@@ -142,11 +147,8 @@ macro_rules! sixteen_bits {
             }
 
             #[inline(always)]
-            #[track_caller]
-            unsafe fn load_wide<const V: usize>(from: Global<u16>) -> [f32; V] {
+            fn unpack_wide<const V: usize>(U32x4(words): U32x4) -> [f32; V] {
                 const { assert!(V == Self::VECTOR) };
-                // SAFETY: in-bounds, aligned: the caller's, word for word.
-                let U32x4(words) = unsafe { from.cast::<U32x4>().load() };
                 let mut values = [0.0; V];
                 let mut i = 0;
                 while i < V {

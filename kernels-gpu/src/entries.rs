@@ -24,6 +24,8 @@ macro_rules! entries {
     // Clusters are there from sm_90 on.
     (@where split $($rest:tt)*) => { entries!(@clusters split $($rest)*); };
     (@where split_fast $($rest:tt)*) => { entries!(@clusters split_fast $($rest)*); };
+    (@where split_parked $($rest:tt)*) => { entries!(@clusters split_parked $($rest)*); };
+    (@where split_parked_fast $($rest:tt)*) => { entries!(@clusters split_parked_fast $($rest)*); };
     (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
     (@where split_staged_fast $($rest:tt)*) => { entries!(@clusters split_staged_fast $($rest)*); };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
@@ -73,9 +75,6 @@ macro_rules! entries {
     (@call block $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
-    (@call block_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
-    };
     (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
@@ -85,14 +84,26 @@ macro_rules! entries {
     (@call split $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
-    (@call split_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
-    };
     (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked staged [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call parked $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked parked [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call parked_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked parked [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_parked $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked parked [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_parked_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@chunked parked [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
     (@chunked $algorithm:ident [$($generics:tt)*], $lanes:literal,
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
@@ -120,6 +131,8 @@ entries! {
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    parked softmax_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
     split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
@@ -137,9 +150,12 @@ entries! {
     block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 768;
     split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
-    block_fast softmax_block_fast_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    parked softmax_parked_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
     staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 768;
     split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
@@ -158,9 +174,12 @@ entries! {
     block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
     split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
-    block_fast softmax_block_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    parked softmax_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
     staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
     split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
     stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;

@@ -92,6 +92,10 @@ pub trait Accuracy {
     /// Whether sums within a chunk are pairs (high part, rounding errors) or plain f32.
     const PAIRS: bool;
 
+    /// Whether an exponential's bits depend on its reference: then sums are of those relative to the chunk's
+    /// maximum, and results are made from new ones relative to the row's, whatever the way.
+    const TWICE: bool = false;
+
     /// `e^x * 2^(BIAS - K)`; `x` is at most the maximum that `reference` was made from.
     fn exp(x: f32, reference: Reference) -> f32;
 }
@@ -108,6 +112,7 @@ pub struct Fast;
 
 impl Accuracy for Fast {
     const PAIRS: bool = false;
+    const TWICE: bool = true;
 
     #[inline(always)]
     fn exp(x: f32, reference: Reference) -> f32 {

@@ -12,9 +12,11 @@
 //! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
 //! | [`packed`] | up to 512, of any alignment | as `warp`, many adjacent rows at once through shared memory |
 //! | [`block`](chunked) | up to 32,768 | a block a row, a chunk of 1,024 elements a warp, in registers |
-//! | [`staged`](chunked) | up to 32,768, of any alignment | as `block`, through shared memory |
-//! | [`split`](chunked) | up to 524,288 | as `block`, with the blocks of a cluster to a row (sm_90 on) |
-//! | [`split_staged`](chunked) | up to 524,288, of any alignment | as `split`, through shared memory |
+//! | [`parked`](chunked) | what shared memory holds | a block a row, chunks in shared memory, each lane's vectors by themselves |
+//! | [`staged`](chunked) | up to 32,768, of any alignment | a block a row, chunks through shared memory |
+//! | [`split`](chunked) | up to 262,144 | as `block`, with the blocks of a cluster to a row (sm_90 on) |
+//! | [`split_parked`](chunked) | up to 262,144 | as `parked`, with the blocks of a cluster to a row |
+//! | [`split_staged`](chunked) | up to 262,144, of any alignment | as `staged`, with the blocks of a cluster to a row |
 //! | [`stream`] | any | a block a row, read twice |
 //!
 //! **The bits of a result depend on the row alone.** A row is cut by element index into chunks of

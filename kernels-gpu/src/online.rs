@@ -8,6 +8,7 @@
 
 use cuda_std::ext::math::{fma, max_nan};
 
+use crate::element::Element;
 use crate::exp::{Accuracy, CUTOFF, DIRECT_LIMIT, Full, exponent_of, power_of_two};
 use crate::options::{FullyMasked, Options};
 
@@ -175,6 +176,15 @@ impl Outcome {
             })
         } else {
             Self::Fill(f32::NAN)
+        }
+    }
+
+    /// The result for an exponential, as a word.
+    #[inline(always)]
+    pub fn result<Out: Element, A: Accuracy>(self, e: f32) -> Out::Word {
+        match self {
+            Self::Normalise(normaliser) => Out::narrow(normaliser.apply::<A>(e)),
+            Self::Fill(value) => Out::narrow_any(value),
         }
     }
 

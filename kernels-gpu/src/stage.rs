@@ -109,6 +109,34 @@ impl StageWords {
     }
 }
 
+/// A lane's own share of a parked chunk: vectors of 16 bytes that no other lane touches.
+#[derive(Clone, Copy)]
+pub struct Parked {
+    own: Shared<U32x4>,
+}
+
+impl Parked {
+    /// Shared memory of a chunk of `elements` elements of `size` bytes.
+    #[inline(always)]
+    pub const fn bytes(elements: u32, size: u32) -> u32 {
+        elements * size
+    }
+
+    /// The calling lane's share of the chunk at `byte_offset` of the block's dynamic shared memory.
+    #[inline(always)]
+    pub fn at(byte_offset: u32) -> Self {
+        Self {
+            own: Shared::dynamic(byte_offset).at(lane_id()),
+        }
+    }
+
+    /// Where the lane's `step`-th vector is.
+    #[inline(always)]
+    pub fn vector(self, step: u32) -> Shared<U32x4> {
+        self.own.at(step * WARP)
+    }
+}
+
 impl Stage {
     /// Shared memory of a stage for `elements` elements of up to `size` bytes, wherever in a line they
     /// begin, and two more.

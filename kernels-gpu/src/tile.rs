@@ -4,8 +4,8 @@
 //! the input elements in 16 bytes. Which lane holds an element, and the order in which a tile is
 //! summed, follow from the element's index in the row alone, never from where the row lies in memory.
 
-use cuda_std::ext::Global;
 use cuda_std::ext::math::{max_nan, opaque_u32};
+use cuda_std::ext::{Global, U32x4};
 use cuda_std::warp::lane_id;
 
 use crate::element::{Element, F32};
@@ -13,7 +13,7 @@ use crate::exp::{Accuracy, Reference};
 use crate::online::{Outcome, Pair, Partial};
 use crate::options::{NanPolicy, Options};
 use crate::reduce::{WARP, lanes_max, lanes_sum};
-use crate::stage::{Span, Stage};
+use crate::stage::{Parked, Span, Stage};
 
 /// Elements of a tile that a whole warp holds when it shares a row with others: the row is cut
 /// into chunks of this many, each summed by itself, whatever the way.
@@ -53,6 +53,7 @@ impl<E: Element> Row<E> {
 }
 
 /// `STEPS` vectors of `V` elements in each of `LANES` lanes.
+#[derive(Clone)]
 pub struct Tile<const LANES: u32, const STEPS: usize, const V: usize> {
     /// Index, in the row, of this lane's first element.
     first: u32,
@@ -171,12 +172,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             while i < V {
                 let offset = step as u32 * Self::STRIDE + i as u32;
                 if offset < left {
-                    let word = match outcome {
-                        Outcome::Normalise(normaliser) => {
-                            Out::narrow(normaliser.apply::<Out::Accuracy>(self.values[step][i]))
-                        }
-                        Outcome::Fill(value) => Out::narrow_any(value),
-                    };
+                    let word = outcome.result::<Out, Out::Accuracy>(self.values[step][i]);
                     // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
                     unsafe { to.at(offset).store(word) };
                 }
@@ -374,6 +370,54 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
 }
 
 impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
+    /// Takes a chunk from where it was parked; it has `left` elements from the lane's first on.
+    ///
+    /// # Safety
+    ///
+    /// * **written**: this lane's copies to its place are done.
+    #[inline(always)]
+    pub unsafe fn from_parked<In: Element>(place: Parked, left: u32, options: &Options) -> Self {
+        let mut values = [[f32::NEG_INFINITY; V]; STEPS];
+        let mut step = 0;
+        while step < STEPS {
+            if step as u32 * Self::STRIDE < left {
+                // SAFETY: written: the lane's own.
+                values[step] = In::unpack_wide(unsafe { place.vector(step as u32).load() });
+            }
+            step += 1;
+        }
+        let mut tile = Self {
+            first: lane_id() * V as u32,
+            values,
+        };
+        tile.transform(options);
+        tile
+    }
+
+    /// Puts a chunk's exponentials where its f32 inputs were parked; for `V` of 4, 16 bytes of f32.
+    ///
+    /// # Safety
+    ///
+    /// * **own**: the place is this lane's, and nothing is on the way to it.
+    #[inline(always)]
+    pub unsafe fn to_parked(&self, place: Parked) {
+        let mut step = 0;
+        while step < STEPS {
+            let e = &self.values[step];
+            let words = [e[0], e[1], e[2], e[3]].map(f32::to_bits);
+            // SAFETY: own: the caller's.
+            unsafe { place.vector(step as u32).store(U32x4(words)) };
+            step += 1;
+        }
+    }
+
+    /// The same tile, of the chunk that begins at `first` of its row.
+    #[inline(always)]
+    pub fn moved_to(mut self, first: u32) -> Self {
+        self.first += first;
+        self
+    }
+
     /// Takes a chunk from the warp's stage, where its first element is the `skew`-th.
     ///
     /// A lane takes the four words of each vector in an order that starts at `lane / 8`, and keeps
@@ -412,6 +456,40 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
         };
         tile.transform(options);
         tile
+    }
+
+    /// Puts the results of a tile taken from a stage back, the first element the `skew`-th.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the stage has room for a chunk of results from `skew` on.
+    /// * **unshared**: no lane reads the stage until a [`sync_warp`] after this.
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn results_to_stage<Out: Element, E: Accuracy>(
+        &self,
+        stage: Stage,
+        skew: u32,
+        outcome: Outcome,
+    ) {
+        let lane = opaque_u32(lane_id());
+        let mut word = 0;
+        while word < 4 {
+            let to = stage.place::<Out>(skew + Self::rotated(lane, word));
+            let mut step = 0;
+            while step < STEPS {
+                let mut i = 0;
+                while i < V / 4 {
+                    let result = outcome.result::<Out, E>(self.values[step][word * (V / 4) + i]);
+                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
+                    unsafe { to.at(step as u32 * Self::STRIDE + i as u32).store(result) };
+                    i += 1;
+                }
+                step += 1;
+            }
+            word += 1;
+        }
     }
 
     /// Puts the tile, taken from a stage, back as f32, its first element the `skew`-th.
