@@ -1,5 +1,6 @@
 //! Softmax on NVIDIA GPUs, from kernels written in Rust. Where there is no GPU, the same kernels
-//! run on an emulator, with the same results to the bit.
+//! run on an emulator, with the same results to the bit; for long 16-bit rows
+//! [`Softmax::reproducible`] asks for them.
 //!
 //! ```
 //! use warp_softmax::{Device, Softmax};

@@ -10,7 +10,7 @@ use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, l
 ///
 /// | in a row | gives |
 /// |---|---|
-/// | finite elements | positive numbers that sum to 1, as far as the type can say |
+/// | finite elements | numbers from 0 to 1 that sum to 1, as far as the type can say |
 /// | -inf | 0 |
 /// | nothing but -inf | as [`fully_masked`](Self::fully_masked) says: zeros |
 /// | a NaN | as [`nan_policy`](Self::nan_policy) says: NaN in the whole row, and in no other |
@@ -18,8 +18,8 @@ use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, l
 /// | no elements, or no rows | nothing; not an error |
 ///
 /// Arithmetic is in f32 whatever the types. The bits of a row's results depend on the row, the
-/// scale and the types alone: not on its place in the batch, the number of rows, strides or the
-/// device.
+/// scale and the types alone: not on its place in the batch, the number of rows, strides or, but for
+/// the long 16-bit rows of [`reproducible`](Self::reproducible), the device.
 ///
 /// # Tensors
 ///
