@@ -231,10 +231,11 @@ static F32: &[Choice] = &[
     line(1024, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
     // 0.991 at 2,048 columns; `block` 0.967.
     line(2048, Rows::Any, Cover::Staged(Exp::Ieee, 2)),
-    // 0.974 at 4,096 columns, 0.977 at 8,192, 0.998 at 16,384; `block` 0.968, 0.967, 0.972. 0.986 at
-    // 4,097 and 10,001 columns.
+    // 0.981 at 4,096 columns, 0.982 at 8,192, 0.995 at 16,384; `block` 0.968, 0.967, 0.972.
+    line(16_384, Rows::Aligned, Cover::Parked(Exp::Ieee)),
+    // 0.986 at 4,097 and 10,001 columns.
     line(16_384, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 1.001 at 32,768 columns, with two blocks of 16 warps; `block` 0.981, `staged` 0.901.
+    // 0.983 at 32,768 columns; `block` 0.981, `staged` 0.901.
     line(32_768, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
     // 0.986 at 65,536 columns; `split_parked` 0.981.
     line(65_536, Rows::Aligned, Cover::Split(Exp::Ieee)),
@@ -415,8 +416,6 @@ impl Cover {
             Self::Split(_) if rows == Rows::AlignedFew => chunks.div_ceil(2).next_power_of_two(),
             // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16.
             Self::Split(_) => chunks.div_ceil(8).next_power_of_two(),
-            // f32 at 32,768 columns: two blocks of 16 warps with a chunk each 1.001, of 8 with two 0.983.
-            Self::SplitParked(_) if input == DType::F32 && chunks <= 2 * MAX_SPLIT_WARPS => 2,
             // 64 KiB of shared memory a block, three blocks an SM: f32 at 128,256 columns 0.977, with twice
             // that 0.812; bf16 at 65,536 columns 0.955, with half that 0.903.
             Self::SplitParked(_) => {
@@ -430,7 +429,7 @@ impl Cover {
     }
 
     /// Warps of a block.
-    fn warps(self, kernel: KernelId, cols: u32, cluster: u32) -> u32 {
+    fn warps(self, kernel: KernelId, input: DType, cols: u32, cluster: u32) -> u32 {
         let chunks = chunked::chunks(cols).max(1);
         let most = kernel.describe().max_threads / WARP;
         match self {
@@ -438,10 +437,9 @@ impl Cover {
             Self::Block | Self::Split(_) => chunks.div_ceil(cluster),
             // Two chunks a warp hide more than one: bf16 at 16,384 columns 0.989 and 0.787; four are better
             // than more warps: at 32,768 columns 0.972 with 8 warps, 0.931 with 16.
+            // f32 is better with one: at 8,192 columns 0.982 and 0.974.
+            Self::Parked(_) if input == DType::F32 => chunks.min(most),
             Self::Parked(_) => chunks.div_ceil(2).min(PARKED_WARPS),
-            Self::SplitParked(_) if chunks <= 2 * MAX_SPLIT_WARPS && most >= MAX_SPLIT_WARPS => {
-                chunks.div_ceil(cluster)
-            }
             Self::SplitParked(_) => PARKED_WARPS,
             Self::Staged(_, per_warp) => chunks.div_ceil(per_warp.max(chunks.div_ceil(most))),
             Self::SplitStaged(_) => SPLIT_STAGED_WARPS,
@@ -610,7 +608,7 @@ impl Plan {
             }
             let blocks = |cols| {
                 let cluster = cover.cluster(rows, input, cols, properties);
-                (cluster, cover.warps(kernel, cols, cluster))
+                (cluster, cover.warps(kernel, input, cols, cluster))
             };
             let shared_bytes = |cols| {
                 let (cluster, warps) = blocks(cols);
@@ -882,7 +880,7 @@ mod tests {
             (1024, Way::Warp, Way::Warp),
             (1025, Way::Staged, Way::Staged),
             (1032, Way::Staged, Way::Block),
-            (16_384, Way::Staged, Way::Block),
+            (16_384, Way::Parked, Way::Block),
             (32_767, Way::SplitStaged, Way::Staged),
             (32_768, Way::SplitParked, Way::Split),
             (32_769, Way::SplitStaged, Way::SplitStaged),
@@ -906,8 +904,8 @@ mod tests {
         assert_eq!(way(100, 300, 1, f32s), Way::Staged);
         // Few rows.
         assert_eq!(way(16, 4096, 0, f32s), Way::Split);
-        assert_eq!(way(17, 4096, 0, f32s), Way::Staged);
-        assert_eq!(way(16, 4092, 0, f32s), Way::Staged);
+        assert_eq!(way(17, 4096, 0, f32s), Way::Parked);
+        assert_eq!(way(16, 4092, 0, f32s), Way::Parked);
     }
 
     #[test]
@@ -922,7 +920,7 @@ mod tests {
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
         assert_eq!(shape(100, 50_257, Way::SplitStaged), (7, 4));
-        assert_eq!(shape(100, 32_768, Way::SplitParked), (2, 16));
+        assert_eq!(shape(100, 32_768, Way::SplitParked), (2, 8));
         assert_eq!(shape(100, 128_256, Way::SplitParked), (8, 8));
         assert_eq!(shape(100, 262_144, Way::SplitParked), (16, 8));
     }

@@ -140,6 +140,8 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     let first_stage = thread_idx_x() / WARP * own;
     let chunk = |index: u32| warp + index * warps;
     let stage = |index: u32| Stage::at((first_stage + index) * STAGE_BYTES);
+    // Elements of a chunk.
+    let count = |index: u32| cols.saturating_sub(chunk(index) * CHUNK).min(CHUNK);
 
     let mut shift = 0.0;
     let whole = loop {
@@ -166,7 +168,12 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
             // SAFETY: all lanes call the barrier; written: no more copies are under way than came after.
             let mut tile = unsafe {
                 sync_warp(u32::MAX);
-                Tile::<WARP, STEPS, V>::from_stage::<In>(stage(index), skew_in, options)
+                Tile::<WARP, STEPS, V>::from_stage::<In>(
+                    stage(index),
+                    skew_in,
+                    count(index),
+                    options,
+                )
             };
             if shift != 0.0 {
                 tile.map(|z| z - shift);
@@ -210,6 +217,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
                 let mut tile = Tile::<WARP, STEPS, V>::from_stage::<In>(
                     stage(index),
                     input.span(0).skew,
+                    count(index),
                     options,
                 );
                 if shift != 0.0 {

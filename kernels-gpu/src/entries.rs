@@ -129,10 +129,10 @@ entries! {
     packed softmax_packed_4x8_f32_f32: F32 => F32, 4 x 8 x 4, 64;
     packed softmax_packed_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
-    staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 768;
     split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512;
     parked softmax_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
-    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256;
     split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;

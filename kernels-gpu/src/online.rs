@@ -192,8 +192,10 @@ impl Outcome {
     #[inline(always)]
     pub fn for_part(self, part_max: f32, whole_max: f32) -> Self {
         match self {
-            Self::Normalise(whole) => Self::Normalise(whole.for_part(part_max, whole_max)),
             Self::Fill(value) => Self::Fill(value),
+            // A part without elements, or as far below the rest as that: all its results are 0.
+            Self::Normalise(_) if !Partial::can_refer(part_max) => Self::Fill(0.0),
+            Self::Normalise(whole) => Self::Normalise(whole.for_part(part_max, whole_max)),
         }
     }
 }
@@ -213,7 +215,7 @@ impl Normaliser {
     /// From factors for the whole row's scale to those for a part's.
     #[inline(always)]
     fn for_part(self, part_max: f32, whole_max: f32) -> Self {
-        // That far below the maximum all results are 0; an empty part's distance is -inf or NaN.
+        // That far below the maximum all results are 0.
         let distance = (exponent_of(part_max) - exponent_of(whole_max)).max(-CUTOFF);
         // The reciprocal has the bias, 2^-30, up to 2^-32 for 2^31 columns, and 34 bits in `lo`: 30 more
         // powers of two leave it normal.

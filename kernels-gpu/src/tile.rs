@@ -99,7 +99,9 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             }
         }
         let mut tile = Self { first, values };
-        tile.transform(options);
+        tile.transform(options, |zero, step, i| {
+            step as u32 * Self::STRIDE + (i as u32) < left + zero
+        });
         tile
     }
 
@@ -144,7 +146,9 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             step += 1;
         }
         let mut tile = Self { first, values };
-        tile.transform(options);
+        tile.transform(options, |zero, step, i| {
+            step as u32 * Self::STRIDE + (i as u32) < left + zero
+        });
         tile
     }
 
@@ -182,11 +186,27 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         }
     }
 
-    /// From inputs to what the exponentials are taken of.
+    /// From inputs to what the exponentials are taken of. Where the row has no element, -inf stays -inf
+    /// whatever the scale: `is_live(zero, step, i)` tells, `zero` being 0.
     #[inline(always)]
-    fn transform(&mut self, options: &Options) {
+    fn transform(&mut self, options: &Options, is_live: impl Fn(u32, usize, usize) -> bool) {
         if options.scale != 1.0 {
             self.map(|x| x * options.scale);
+        }
+        if options.scale <= 0.0 {
+            // Opaque, so that nobody keeps ready in registers what only this needs.
+            let zero = opaque_u32(0);
+            let mut step = 0;
+            while step < STEPS {
+                let mut i = 0;
+                while i < V {
+                    if !is_live(zero, step, i) {
+                        self.values[step][i] = f32::NEG_INFINITY;
+                    }
+                    i += 1;
+                }
+                step += 1;
+            }
         }
         if options.nan_policy == NanPolicy::Ignore {
             self.map(|z| if z.is_nan() { f32::NEG_INFINITY } else { z });
@@ -390,7 +410,9 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
             first: lane_id() * V as u32,
             values,
         };
-        tile.transform(options);
+        tile.transform(options, |zero, step, i| {
+            step as u32 * Self::STRIDE + (i as u32) < left + zero
+        });
         tile
     }
 
@@ -418,7 +440,7 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
         self
     }
 
-    /// Takes a chunk from the warp's stage, where its first element is the `skew`-th.
+    /// Takes a chunk from the warp's stage, where the first of its `count` elements is the `skew`-th.
     ///
     /// A lane takes the four words of each vector in an order that starts at `lane / 8`, and keeps
     /// them so: the 32 lanes then meet 32 banks. Sums do not depend on it.
@@ -429,7 +451,12 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
-    pub unsafe fn from_stage<In: Element>(stage: Stage, skew: u32, options: &Options) -> Self {
+    pub unsafe fn from_stage<In: Element>(
+        stage: Stage,
+        skew: u32,
+        count: u32,
+        options: &Options,
+    ) -> Self {
         const { assert!(V == In::VECTOR) };
         // Opaque, or a loop over chunks would keep all the places in registers throughout.
         let lane = opaque_u32(lane_id());
@@ -454,7 +481,10 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
             first: lane_id() * V as u32,
             values,
         };
-        tile.transform(options);
+        tile.transform(options, |zero, step, i| {
+            let within = (i % (V / 4)) as u32 + step as u32 * Self::STRIDE;
+            Self::rotated(lane_id() + zero, i / (V / 4)) + within < count
+        });
         tile
     }
 
