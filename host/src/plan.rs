@@ -440,9 +440,9 @@ impl Cover {
             // f32 is better with one: at 8,192 columns 0.982 and 0.974.
             Self::Parked(_) if input == DType::F32 => chunks.min(most),
             Self::Parked(_) => chunks.div_ceil(2).min(PARKED_WARPS),
-            Self::SplitParked(_) => PARKED_WARPS,
+            Self::SplitParked(_) => chunks.div_ceil(cluster).min(PARKED_WARPS),
             Self::Staged(_, per_warp) => chunks.div_ceil(per_warp.max(chunks.div_ceil(most))),
-            Self::SplitStaged(_) => SPLIT_STAGED_WARPS,
+            Self::SplitStaged(_) => chunks.div_ceil(cluster).min(SPLIT_STAGED_WARPS),
             Self::Stream => stream::BLOCK_THREADS / WARP,
         }
     }

@@ -24,9 +24,9 @@ const BIAS: f32 = 30.0;
 pub const CUTOFF: f32 = 154.0;
 
 /// Inputs of at least this magnitude are exponentiated relative to their row's maximum instead of
-/// directly. Below it `n` is right to within 0.5025, and `x - n * ln 2` loses nothing: the first product's
+/// directly. Below it `n` is right to within 0.5013, and `x - n * ln 2` loses nothing: the first product's
 /// bits stop at 2^-21, and the rest of ln 2 is known to 2^-55.
-pub const DIRECT_LIMIT: f32 = 131_072.0;
+pub const DIRECT_LIMIT: f32 = 65_536.0;
 
 /// The integer K nearest to `log2(e^max)`, as an f32; -inf, +inf and NaN stay what they are.
 #[inline(always)]

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use half::{bf16, f16};
-use warp_softmax::{DType, Device, Element, Error, Plan, Problem, Softmax, Tensor, TensorView, TensorViewMut, Way};
+use warp_softmax::{
+    DType, Device, Element, Error, Plan, Problem, Softmax, Tensor, TensorView, TensorViewMut, Way,
+};
 
 use crate::case::{Case, Placement, Target};
 use crate::oracle::Op;
@@ -19,7 +21,10 @@ pub struct Backend {
 
 /// The emulator.
 pub fn emulator() -> Backend {
-    Backend { name: "emulator", device: Device::emulator() }
+    Backend {
+        name: "emulator",
+        device: Device::emulator(),
+    }
 }
 
 /// The first GPU, on a stream of its own; nothing, and the reason said once, where there is none.
@@ -90,22 +95,44 @@ fn bits<T: Native>(elements: &[T]) -> Vec<u32> {
     elements.iter().map(|&element| element.to_u32()).collect()
 }
 
+/// Who chooses the kernel of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Choice {
+    /// The plan, among those that give the same bits everywhere.
+    Reproducible,
+    /// The plan.
+    Default,
+    /// The test, by way; of those too that give the same bits everywhere.
+    Forced(Way),
+}
+
 /// The operation that a case asks for.
-fn softmax(op: &Op, forced: Option<Way>) -> Softmax {
-    let softmax = Softmax::new().scale(op.scale).fully_masked(op.fully_masked).nan_policy(op.nan_policy);
-    match forced {
-        Some(way) => softmax.force_way(way),
-        None => softmax,
+fn softmax(op: &Op, choice: Choice) -> Softmax {
+    let softmax = Softmax::new()
+        .scale(op.scale)
+        .fully_masked(op.fully_masked)
+        .nan_policy(op.nan_policy);
+    match choice {
+        Choice::Reproducible => softmax.reproducible(),
+        Choice::Default => softmax,
+        Choice::Forced(way) => softmax.force_way(way),
     }
 }
 
-fn plan(op: &Softmax, device: &Device, problem: &Problem, forced: Option<Way>) -> Result<Plan, Refused> {
+/// A plan, unless it takes too many threads.
+fn plan(
+    op: &Softmax,
+    device: &Device,
+    problem: &Problem,
+    most_threads: u64,
+) -> Result<Plan, Refused> {
     let plan = op.plan_for(device, problem)?;
     let threads = plan.launches() * u64::from(plan.grid()) * u64::from(plan.threads_per_block());
-    if forced.is_some() && !device.is_cuda() && threads > MOST_EMULATED_THREADS {
-        return Err(Refused::Slow);
+    if threads > most_threads {
+        Err(Refused::Slow)
+    } else {
+        Ok(plan)
     }
-    Ok(plan)
 }
 
 /// Why a call gave no results.
@@ -113,7 +140,7 @@ fn plan(op: &Softmax, device: &Device, problem: &Problem, forced: Option<Way>) -
 pub enum Refused {
     /// The forced way cannot hold the row.
     Way,
-    /// The forced way takes more threads for these rows than the emulator runs in a moment.
+    /// The call takes more threads than it may.
     Slow,
     /// Anything else: a failure.
     Other(String),
@@ -137,71 +164,116 @@ pub struct Ran {
     pub bits: Vec<u32>,
 }
 
-/// Most threads that a forced way may take on the emulator: a block of a thousand for each of very
-/// many short rows takes minutes there, and shows nothing that fewer rows do not.
-const MOST_EMULATED_THREADS: u64 = 1 << 17;
-
-/// Runs a case on a device, by the plan's way or by a forced one.
+/// Runs a case on a device.
 ///
 /// It is an error if anything but the output's rows has changed: the input, the gaps and guards of
 /// either side.
-pub fn run(device: &Device, case: &Case, forced: Option<Way>) -> Result<Ran, Refused> {
+pub fn run(device: &Device, case: &Case, choice: Choice) -> Result<Ran, Refused> {
+    run_within(device, case, choice, u64::MAX)
+}
+
+/// As [`run`], unless it takes more threads than that.
+pub fn run_within(
+    device: &Device,
+    case: &Case,
+    choice: Choice,
+    most_threads: u64,
+) -> Result<Ran, Refused> {
+    let op = softmax(&case.op, choice);
+    let call = Call {
+        device,
+        case,
+        op,
+        most_threads,
+    };
     match &case.y {
         Target::InPlace => match case.input {
-            DType::F32 => run_in_place::<f32>(device, case, forced),
-            DType::F16 => run_in_place::<f16>(device, case, forced),
-            DType::BF16 => run_in_place::<bf16>(device, case, forced),
+            DType::F32 => call.in_place::<f32>(),
+            DType::F16 => call.in_place::<f16>(),
+            DType::BF16 => call.in_place::<bf16>(),
         },
         Target::Apart(y) => match (case.input, case.output) {
-            (DType::F32, DType::F32) => run_apart::<f32, f32>(device, case, y, forced),
-            (DType::F16, DType::F16) => run_apart::<f16, f16>(device, case, y, forced),
-            (DType::BF16, DType::BF16) => run_apart::<bf16, bf16>(device, case, y, forced),
-            (DType::F16, DType::F32) => run_apart::<f16, f32>(device, case, y, forced),
-            (DType::BF16, DType::F32) => run_apart::<bf16, f32>(device, case, y, forced),
-            (DType::F32, DType::F16) => run_apart::<f32, f16>(device, case, y, forced),
-            (DType::F32, DType::BF16) => run_apart::<f32, bf16>(device, case, y, forced),
-            (input, output) => Err(Refused::Other(format!("the tests know no {input} to {output}"))),
+            (DType::F32, DType::F32) => call.apart::<f32, f32>(y),
+            (DType::F16, DType::F16) => call.apart::<f16, f16>(y),
+            (DType::BF16, DType::BF16) => call.apart::<bf16, bf16>(y),
+            (DType::F16, DType::F32) => call.apart::<f16, f32>(y),
+            (DType::BF16, DType::F32) => call.apart::<bf16, f32>(y),
+            (DType::F32, DType::F16) => call.apart::<f32, f16>(y),
+            (DType::F32, DType::BF16) => call.apart::<f32, bf16>(y),
+            (input, output) => Err(Refused::Other(format!(
+                "the tests know no {input} to {output}"
+            ))),
         },
     }
 }
 
-fn run_apart<I: Native, O: Native>(
-    device: &Device,
-    case: &Case,
-    y: &Placement,
-    forced: Option<Way>,
-) -> Result<Ran, Refused> {
-    let op = softmax(&case.op, forced);
-    let x = device.tensor_from(&native::<I>(&case.buffer), [case.buffer.len()])?;
-    let before = vec![O::from_u32(POISON); y.buffer_elements(&case.lead, case.cols)];
-    let mut out = device.tensor_from(&before, [before.len()])?;
-    let problem = Problem::between(view(&x, case, &case.x)?, view_mut(&mut out, case, y)?)?;
-    let plan = plan(&op, device, &problem, forced)?;
-    op.forward_into(view(&x, case, &case.x)?, view_mut(&mut out, case, y)?)?;
-    expect_same("the input", &case.buffer, &bits(&x.to_vec()?))?;
-    let bits = rows_of(case, y, &bits(&before), &bits(&out.to_vec()?))?;
-    Ok(Ran { plan, bits })
+/// A case on a device, by a choice of kernel.
+struct Call<'a> {
+    device: &'a Device,
+    case: &'a Case,
+    op: Softmax,
+    most_threads: u64,
 }
 
-fn run_in_place<T: Native>(device: &Device, case: &Case, forced: Option<Way>) -> Result<Ran, Refused> {
-    let op = softmax(&case.op, forced);
-    let mut x = device.tensor_from(&native::<T>(&case.buffer), [case.buffer.len()])?;
-    let (shape, mut strides) = (case.shape(), case.x.strides.clone());
-    strides.push(1);
-    let problem = Problem::new(&shape, (T::DTYPE, &strides), (T::DTYPE, &strides))?;
-    let plan = plan(&op, device, &problem, forced)?;
-    op.forward_in_place(view_mut(&mut x, case, &case.x)?)?;
-    let bits = rows_of(case, &case.x, &case.buffer, &bits(&x.to_vec()?))?;
-    Ok(Ran { plan, bits })
+impl Call<'_> {
+    fn apart<I: Native, O: Native>(&self, y: &Placement) -> Result<Ran, Refused> {
+        let Self {
+            device,
+            case,
+            op,
+            most_threads,
+        } = self;
+        let x = device.tensor_from(&native::<I>(&case.buffer), [case.buffer.len()])?;
+        let before = vec![O::from_u32(POISON); y.buffer_elements(&case.lead, case.cols)];
+        let mut out = device.tensor_from(&before, [before.len()])?;
+        let problem = Problem::between(view(&x, case, &case.x)?, view_mut(&mut out, case, y)?)?;
+        let plan = plan(op, device, &problem, *most_threads)?;
+        op.forward_into(view(&x, case, &case.x)?, view_mut(&mut out, case, y)?)?;
+        expect_same("the input", &case.buffer, &bits(&x.to_vec()?))?;
+        let bits = rows_of(case, y, &bits(&before), &bits(&out.to_vec()?))?;
+        Ok(Ran { plan, bits })
+    }
+
+    fn in_place<T: Native>(&self) -> Result<Ran, Refused> {
+        let Self {
+            device,
+            case,
+            op,
+            most_threads,
+        } = self;
+        let mut x = device.tensor_from(&native::<T>(&case.buffer), [case.buffer.len()])?;
+        // A problem looks at the rows' addresses only: those of any other tensor do, aligned as `x` is.
+        let other = device.zeros::<T>([case.buffer.len()])?;
+        let problem = Problem::between(
+            view(&other, case, &case.x)?,
+            view_mut(&mut x, case, &case.x)?,
+        )?;
+        let plan = plan(op, device, &problem, *most_threads)?;
+        op.forward_in_place(view_mut(&mut x, case, &case.x)?)?;
+        let bits = rows_of(case, &case.x, &case.buffer, &bits(&x.to_vec()?))?;
+        Ok(Ran { plan, bits })
+    }
 }
 
 /// The rows of a placement in a buffer, and not an element more: the emulator stops a kernel that
 /// touches the rest.
-fn view<'a, T: Native>(buffer: &'a Tensor<T>, case: &Case, placement: &Placement) -> Result<TensorView<'a, T>, Error> {
+fn view<'a, T: Native>(
+    buffer: &'a Tensor<T>,
+    case: &Case,
+    placement: &Placement,
+) -> Result<TensorView<'a, T>, Error> {
     let first = address_of::<T>(buffer.address(), placement);
     let (shape, strides, extent) = geometry(case, placement);
     // SAFETY: live: the buffer, which is longer, is borrowed as long; unwritten: by safe code, since it is.
-    unsafe { TensorView::from_raw(buffer.device(), core::ptr::with_exposed_provenance(first), extent, shape, strides) }
+    unsafe {
+        TensorView::from_raw(
+            buffer.device(),
+            core::ptr::with_exposed_provenance(first),
+            extent,
+            shape,
+            strides,
+        )
+    }
 }
 
 /// As [`view`], to be written.
@@ -225,11 +297,20 @@ fn address_of<T>(buffer: u64, placement: &Placement) -> usize {
 fn geometry(case: &Case, placement: &Placement) -> (Vec<usize>, Vec<usize>, usize) {
     let mut strides = placement.strides.clone();
     strides.push(1);
-    (case.shape(), strides, placement.extent(&case.lead, case.cols))
+    (
+        case.shape(),
+        strides,
+        placement.extent(&case.lead, case.cols),
+    )
 }
 
 /// The rows of a buffer after the call; an error if anything else is not as before.
-fn rows_of(case: &Case, placement: &Placement, before: &[u32], after: &[u32]) -> Result<Vec<u32>, Refused> {
+fn rows_of(
+    case: &Case,
+    placement: &Placement,
+    before: &[u32],
+    after: &[u32],
+) -> Result<Vec<u32>, Refused> {
     let mut rows = Vec::with_capacity(case.rows() * case.cols);
     let mut around = after.to_vec();
     for start in placement.rows(&case.lead) {

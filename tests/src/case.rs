@@ -55,7 +55,11 @@ impl Placement {
         if cols == 0 || lead.contains(&0) {
             return 0;
         }
-        let furthest: usize = lead.iter().zip(&self.strides).map(|(&n, &stride)| (n - 1) * stride).sum();
+        let furthest: usize = lead
+            .iter()
+            .zip(&self.strides)
+            .map(|(&n, &stride)| (n - 1) * stride)
+            .sum();
         furthest + cols
     }
 
@@ -93,6 +97,8 @@ pub struct Case {
     pub op: Op,
     /// What guards and gaps of the input hold: NaN unless told otherwise.
     pub gaps: f32,
+    /// What the rows hold, for messages.
+    pub contents: String,
     /// The whole input buffer, guards and gaps included, as bits.
     pub buffer: Vec<u32>,
 }
@@ -110,6 +116,7 @@ impl Case {
             y: Target::Apart(packed),
             op: Op::default(),
             gaps: f32::NAN,
+            contents: "the test's own".into(),
             buffer: Vec::new(),
         }
     }
@@ -123,15 +130,26 @@ impl Case {
 
     /// The same with the input elsewhere.
     pub fn x_at(mut self, x: Placement) -> Self {
-        assert!(self.buffer.is_empty(), "place the input before it is filled");
-        assert_eq!(x.strides.len(), self.lead.len(), "a stride for each leading dimension");
+        assert!(
+            self.buffer.is_empty(),
+            "place the input before it is filled"
+        );
+        assert_eq!(
+            x.strides.len(),
+            self.lead.len(),
+            "a stride for each leading dimension"
+        );
         self.x = x;
         self
     }
 
     /// The same with the output elsewhere.
     pub fn y_at(mut self, y: Placement) -> Self {
-        assert_eq!(y.strides.len(), self.lead.len(), "a stride for each leading dimension");
+        assert_eq!(
+            y.strides.len(),
+            self.lead.len(),
+            "a stride for each leading dimension"
+        );
         self.y = Target::Apart(y);
         self
     }
@@ -170,13 +188,26 @@ impl Case {
     /// Fills every row with the same kind of content.
     pub fn fill_with(self, content: Content, seed: u64) -> Self {
         let (cols, mut random) = (self.cols, Random::new(seed));
-        self.fill(|_| content.row(cols, &mut random))
+        let filled = self.fill(|_| content.row(cols, &mut random));
+        Self {
+            contents: format!("{content:?}, seed {seed}"),
+            ..filled
+        }
     }
 
     /// Fills each row with a kind of content of its own.
     pub fn fill_with_any(self, seed: u64) -> Self {
         let (cols, mut random) = (self.cols, Random::new(seed));
-        self.fill(|_| Content::any(&mut random).row(cols, &mut random))
+        let mut contents = Vec::new();
+        let filled = self.fill(|_| {
+            let content = Content::any(&mut random);
+            contents.push(format!("{content:?}"));
+            content.row(cols, &mut random)
+        });
+        Self {
+            contents: format!("{}, seed {seed}", contents.join(", ")),
+            ..filled
+        }
     }
 
     /// Number of rows.
@@ -200,7 +231,7 @@ impl Case {
     }
 }
 
-/// All but the contents: those follow from what a test printed to make the case.
+/// All but the elements: those follow from what the contents say.
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Case")
@@ -211,6 +242,7 @@ impl fmt::Debug for Case {
             .field("x", &self.x)
             .field("y", &self.y)
             .field("op", &self.op)
+            .field("contents", &self.contents)
             .finish_non_exhaustive()
     }
 }
@@ -221,9 +253,15 @@ mod tests {
 
     #[test]
     fn rows_lie_where_strides_say() {
-        let placement = Placement { offset: 5, strides: vec![100, 0, 7] };
+        let placement = Placement {
+            offset: 5,
+            strides: vec![100, 0, 7],
+        };
         let lead = [2, 2, 3];
-        assert_eq!(placement.rows(&lead), [5, 12, 19, 5, 12, 19, 105, 112, 119, 105, 112, 119]);
+        assert_eq!(
+            placement.rows(&lead),
+            [5, 12, 19, 5, 12, 19, 105, 112, 119, 105, 112, 119]
+        );
         assert_eq!(placement.extent(&lead, 4), 118);
         assert_eq!(placement.extent(&[2, 0, 3], 4), 0);
         assert_eq!(Placement::packed(&[], 4, 9).rows(&[]), [9]);
@@ -233,7 +271,10 @@ mod tests {
     #[test]
     fn gaps_and_guards_hold_nan_and_rows_their_contents() {
         let case = Case::new((DType::F32, DType::F32), &[2], 3)
-            .x_at(Placement { offset: 1, strides: vec![5] })
+            .x_at(Placement {
+                offset: 1,
+                strides: vec![5],
+            })
             .fill(|r| vec![r as f32; 3]);
         assert_eq!(case.buffer.len(), 1 + 8 + GUARD);
         for (i, &bits) in case.buffer.iter().enumerate() {

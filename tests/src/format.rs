@@ -154,9 +154,15 @@ mod tests {
     #[test]
     fn finite_bits_are_finite() {
         for dtype in DType::ALL {
-            assert_eq!(dtype.value(dtype.finite_bits(1e38)), dtype.largest().min(dtype.value(dtype.bits(1e38))));
+            assert_eq!(
+                dtype.value(dtype.finite_bits(1e38)),
+                dtype.largest().min(dtype.value(dtype.bits(1e38)))
+            );
             assert_eq!(dtype.value(dtype.finite_bits(f32::MIN)), -dtype.largest());
-            assert_eq!(dtype.value(dtype.finite_bits(f32::NEG_INFINITY)), f32::NEG_INFINITY);
+            assert_eq!(
+                dtype.value(dtype.finite_bits(f32::NEG_INFINITY)),
+                f32::NEG_INFINITY
+            );
             assert!(dtype.value(dtype.finite_bits(f32::NAN)).is_nan());
         }
     }
@@ -165,7 +171,10 @@ mod tests {
     fn the_canonical_nan_is_a_quiet_nan() {
         for dtype in DType::ALL {
             assert!(dtype.value(dtype.canonical_nan()).is_nan());
-            assert_eq!(dtype.bits(f32::from_bits(0x7fc0_0000)), dtype.canonical_nan());
+            assert_eq!(
+                dtype.bits(f32::from_bits(0x7fc0_0000)),
+                dtype.canonical_nan()
+            );
         }
     }
 }

@@ -63,7 +63,9 @@ pub fn compare<F: Format>(format: F, got: &[u32], exact: &[f64]) -> Result<f64, 
     for (index, (&bits, &exact)) in got.iter().zip(exact).enumerate() {
         let complain = |what: &str| {
             let value = format.value(bits);
-            Err(format!("element {index} is {value:e} ({bits:#x}), {what}; exactly {exact:e}"))
+            Err(format!(
+                "element {index} is {value:e} ({bits:#x}), {what}; exactly {exact:e}"
+            ))
         };
         if exact.is_nan() {
             if bits != format.canonical_nan() {
@@ -97,12 +99,19 @@ mod tests {
     #[test]
     fn two_elements_one_apart() {
         // 1 / (1 + e) to seventeen digits.
-        assert_eq!(plain(&[0.0, 1.0]), [0.268_941_421_369_995_1, 0.731_058_578_630_004_9]);
+        assert_eq!(
+            plain(&[0.0, 1.0]),
+            [0.268_941_421_369_995_1, 0.731_058_578_630_004_9]
+        );
     }
 
     #[test]
     fn rows_sum_to_one_whatever_the_spread() {
-        for row in [vec![0.0; 1000], vec![-1e38, 1e38, 0.0], (0..50_257).map(|i| (i % 97) as f32).collect()] {
+        for row in [
+            vec![0.0; 1000],
+            vec![-1e38, 1e38, 0.0],
+            (0..50_257).map(|i| (i % 97) as f32).collect(),
+        ] {
             let sum: f64 = plain(&row).iter().sum();
             assert!((sum - 1.0).abs() < 1e-12, "{sum}");
         }
@@ -112,14 +121,25 @@ mod tests {
     fn nan_and_infinity_follow_the_policies() {
         let nan = [f32::NAN, 0.0, 0.0];
         assert!(plain(&nan).iter().all(|y| y.is_nan()));
-        let ignore = Op { nan_policy: NanPolicy::Ignore, ..Op::default() };
+        let ignore = Op {
+            nan_policy: NanPolicy::Ignore,
+            ..Op::default()
+        };
         assert_eq!(softmax(&nan, &ignore), [0.0, 0.5, 0.5]);
         assert!(plain(&[f32::INFINITY, 0.0]).iter().all(|y| y.is_nan()));
         assert_eq!(plain(&[f32::NEG_INFINITY, 3.0]), [0.0, 1.0]);
 
         let dead = [f32::NEG_INFINITY; 4];
         assert_eq!(plain(&dead), [0.0; 4]);
-        let with = |fully_masked| softmax(&dead, &Op { fully_masked, ..Op::default() });
+        let with = |fully_masked| {
+            softmax(
+                &dead,
+                &Op {
+                    fully_masked,
+                    ..Op::default()
+                },
+            )
+        };
         assert_eq!(with(FullyMasked::Uniform), [0.25; 4]);
         assert!(with(FullyMasked::Nan).iter().all(|y| y.is_nan()));
     }
@@ -127,7 +147,10 @@ mod tests {
     #[test]
     fn scale_is_rounded_to_f32_once() {
         let (x, scale) = (16_777_215.0f32, 1.0 + f32::EPSILON);
-        let op = Op { scale, ..Op::default() };
+        let op = Op {
+            scale,
+            ..Op::default()
+        };
         // In f64 the scaled difference would be 2; in f32 both products round.
         let y = softmax(&[x, x - 1.0], &op);
         let difference = f64::from(x * scale) - f64::from((x - 1.0) * scale);
@@ -141,14 +164,30 @@ mod tests {
         assert_eq!(compare(DType::F32, &f32_bits(0.25, 0.75), &exact), Ok(0.0));
         let four_off = f32::from_bits(0.75f32.to_bits() + 4);
         let five_off = f32::from_bits(0.75f32.to_bits() + 5);
-        assert_eq!(compare(DType::F32, &f32_bits(0.25, four_off), &exact), Ok(4.0));
-        assert!(compare(DType::F32, &f32_bits(0.25, five_off), &exact).unwrap_err().contains("element 1"));
+        assert_eq!(
+            compare(DType::F32, &f32_bits(0.25, four_off), &exact),
+            Ok(4.0)
+        );
+        assert!(
+            compare(DType::F32, &f32_bits(0.25, five_off), &exact)
+                .unwrap_err()
+                .contains("element 1")
+        );
         assert!(compare(DType::F32, &f32_bits(f32::NAN, 0.75), &exact).is_err());
         let half = DType::F16.bits(0.25);
         assert!(compare(DType::F16, &[half + 1, DType::F16.bits(0.75)], &exact).is_err());
-        assert!(compare(DType::F32, &[0x8000_0000], &[0.0]).is_err(), "-0 for 0");
-        assert!(compare(DType::F32, &[1], &[0.0]).is_err(), "a subnormal for 0");
-        assert!(compare(DType::F32, &[0x7fc0_0001], &[f64::NAN]).is_err(), "another NaN");
+        assert!(
+            compare(DType::F32, &[0x8000_0000], &[0.0]).is_err(),
+            "-0 for 0"
+        );
+        assert!(
+            compare(DType::F32, &[1], &[0.0]).is_err(),
+            "a subnormal for 0"
+        );
+        assert!(
+            compare(DType::F32, &[0x7fc0_0001], &[f64::NAN]).is_err(),
+            "another NaN"
+        );
         assert_eq!(compare(DType::F32, &[0x7fc0_0000], &[f64::NAN]), Ok(0.0));
     }
 }

@@ -20,7 +20,13 @@ where
     S: Strategy,
     S::Value: Debug,
 {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "regressions", &format!("{file}.txt")].iter().collect();
+    let path: PathBuf = [
+        env!("CARGO_MANIFEST_DIR"),
+        "regressions",
+        &format!("{file}.txt"),
+    ]
+    .iter()
+    .collect();
     // The file's name has to live as long as the process; there are few.
     let path: &'static str = path.to_string_lossy().into_owned().leak();
     let config = Config {
@@ -30,7 +36,8 @@ where
         max_shrink_iters: 500,
         ..Config::default()
     };
-    let outcome = TestRunner::new(config).run(&strategy, |value| test(value).map_err(TestCaseError::fail));
+    let outcome =
+        TestRunner::new(config).run(&strategy, |value| test(value).map_err(TestCaseError::fail));
     if let Err(failure) = outcome {
         panic!("WARP_SOFTMAX_SEED={}: {failure}", settings::seed());
     }

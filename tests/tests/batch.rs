@@ -5,8 +5,8 @@ use warp_softmax::DType;
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::PAIRS;
-use warp_softmax_tests::random::Random;
 use warp_softmax_tests::property::property;
+use warp_softmax_tests::random::Random;
 use warp_softmax_tests::runner::{Results, Runner};
 use warp_softmax_tests::strategy;
 
@@ -17,7 +17,11 @@ fn subject(cols: usize) -> Vec<f32> {
 
 /// A row that would disturb the subject's result if it could.
 fn neighbour(cols: usize, r: usize) -> Vec<f32> {
-    let content = [Content::Equal(f32::NAN), Content::Equal(f32::INFINITY), Content::Normal { sigma: 60.0 }];
+    let content = [
+        Content::Equal(f32::NAN),
+        Content::Equal(f32::INFINITY),
+        Content::Normal { sigma: 60.0 },
+    ];
     content[r % content.len()].row(cols, &mut Random::new(r as u64))
 }
 
@@ -26,18 +30,23 @@ fn alone(runner: &Runner, types: (DType, DType), cols: usize) -> Results {
 }
 
 fn expect_row(results: &Results, r: usize, alone: &Results) {
-    assert_eq!(results.row(r), alone.row(0), "row {r}");
+    assert_eq!(results.every(r), alone.every(0), "row {r}");
 }
 
 #[test]
 fn at_every_position_of_a_batch_of_eight() {
     let runner = Runner::new("batch of 8");
     for types in PAIRS {
-        for cols in [1, 3, 33, 127, 300, 1000, 1025, 5000] {
+        for cols in [1, 3, 33, 300, 1025, 5000] {
             let alone = alone(&runner, types, cols);
             for position in 0..8 {
-                let case = Case::new(types, &[8], cols)
-                    .fill(|r| if r == position { subject(cols) } else { neighbour(cols, r) });
+                let case = Case::new(types, &[8], cols).fill(|r| {
+                    if r == position {
+                        subject(cols)
+                    } else {
+                        neighbour(cols, r)
+                    }
+                });
                 expect_row(&runner.check(&case), position, &alone);
             }
         }
@@ -52,30 +61,40 @@ fn at_every_position_of_a_batch_of_a_thousand() {
         for cols in [1, 3, 33, 127, 300, 1025] {
             let alone = alone(&runner, types, cols);
             for parity in [0, 1] {
-                let case = Case::new(types, &[1000], cols)
-                    .fill(|r| if r % 2 == parity { subject(cols) } else { neighbour(cols, r) });
+                let case = Case::new(types, &[1000], cols).fill(|r| {
+                    if r % 2 == parity {
+                        subject(cols)
+                    } else {
+                        neighbour(cols, r)
+                    }
+                });
                 let results = runner.check(&case);
-                (parity..1000).step_by(2).for_each(|r| expect_row(&results, r, &alone));
+                (parity..1000)
+                    .step_by(2)
+                    .for_each(|r| expect_row(&results, r, &alone));
             }
         }
     }
     runner.finish();
 }
 
-/// Input and output start at every element of a 128-byte line, one at a time, and rows follow each
-/// other at a distance that is no multiple of anything.
+/// Input and output start at every element of 16 bytes, and next to a 64-byte half and the end of a
+/// line, one at a time; rows follow each other at a distance that is no multiple of anything.
 #[test]
 fn at_every_alignment_of_either_side() {
     let runner = Runner::new("alignments");
     for types in PAIRS {
-        for cols in [1, 7, 33, 130, 1000, 1025, 3000] {
+        for cols in [7, 33, 130, 1025, 3000] {
             let alone = alone(&runner, types, cols);
             let lead = [3];
-            for skew in 0..64 {
+            for skew in (0..16).chain([31, 32, 33, 63]) {
                 let aligned = Placement::padded(&lead, cols.next_multiple_of(64), GUARD);
                 let skewed = Placement::padded(&lead, cols + 13, GUARD + skew);
                 let case = Case::new(types, &lead, cols);
-                for case in [case.clone().x_at(skewed.clone()).y_at(aligned.clone()), case.x_at(aligned).y_at(skewed)] {
+                for case in [
+                    case.clone().x_at(skewed.clone()).y_at(aligned.clone()),
+                    case.x_at(aligned).y_at(skewed),
+                ] {
                     let results = runner.check(&case.fill(|_| subject(cols)));
                     (0..3).for_each(|r| expect_row(&results, r, &alone));
                 }
@@ -95,7 +114,9 @@ fn in_column_slices() {
             for (first, pitch) in [(0, cols + 1), (1, cols + 1), (3, cols + 8), (8, cols + 64)] {
                 let lead = [4];
                 let slice = Placement::padded(&lead, pitch, GUARD + first);
-                let case = Case::new(types, &lead, cols).x_at(slice.clone()).y_at(slice);
+                let case = Case::new(types, &lead, cols)
+                    .x_at(slice.clone())
+                    .y_at(slice);
                 let results = runner.check(&case.fill(|_| subject(cols)));
                 (0..4).for_each(|r| expect_row(&results, r, &alone));
             }
@@ -132,9 +153,11 @@ fn drawn_rows_alone() {
         for r in [0, rows / 2, rows - 1] {
             let types = (case.input, case.output);
             let row = case.input_rows().nth(r).expect("a row").to_vec();
-            let alone = Case::new(types, &[], case.cols).op(case.op).fill_bits(|_| row.clone());
+            let alone = Case::new(types, &[], case.cols)
+                .op(case.op)
+                .fill_bits(|_| row.clone());
             let alone = runner.try_check(&alone)?;
-            if alone.row(0) != together.row(r) {
+            if alone.every(0) != together.every(r) {
                 return Err(format!("row {r} of {case:?} differs from itself alone"));
             }
         }

@@ -23,8 +23,11 @@ struct Package {
 
 impl Package {
     fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("warp-softmax-downstream-{}", std::process::id()));
-        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace");
+        let folder =
+            std::env::temp_dir().join(format!("warp-softmax-downstream-{}", std::process::id()));
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("the tests lie in the workspace");
         let manifest = format!(
             "[package]\nname = \"downstream\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
              [dependencies]\nwarp-softmax = {{ path = {:?} }}\n\n[workspace]\n",
@@ -42,7 +45,9 @@ impl Package {
     /// Runs the program in an environment that has what a user's has: none of the workspace's settings.
     fn run(&self, variables: &[(&str, &str)]) -> Output {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--offline", "--target-dir"]).arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("downstream"));
+        cargo
+            .args(["run", "--quiet", "--offline", "--target-dir"])
+            .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("downstream"));
         for (variable, _) in std::env::vars_os() {
             let name = variable.to_string_lossy();
             let cargos = name.starts_with("CARGO_") && name != "CARGO_HOME";
@@ -50,8 +55,13 @@ impl Package {
                 cargo.env_remove(&variable);
             }
         }
-        cargo.env("CUDA_LIBRARY_PATH", self.folder.join("cuda")).envs(variables.iter().copied());
-        cargo.current_dir(&self.folder).output().expect("cargo runs")
+        cargo
+            .env("CUDA_LIBRARY_PATH", self.folder.join("cuda"))
+            .envs(variables.iter().copied());
+        cargo
+            .current_dir(&self.folder)
+            .output()
+            .expect("cargo runs")
     }
 }
 
@@ -66,10 +76,15 @@ impl Drop for Package {
 fn a_program_outside_the_workspace_computes_a_softmax() {
     let package = Package::new();
     let output = package.run(&[]);
-    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     assert!(output.status.success(), "{stderr}");
     let numbers = stdout.trim().trim_matches(['[', ']']).split(", ");
-    let numbers: Vec<f32> = numbers.map(|number| number.parse().unwrap_or_else(|_| panic!("{stdout}"))).collect();
+    let numbers: Vec<f32> = numbers
+        .map(|number| number.parse().unwrap_or_else(|_| panic!("{stdout}")))
+        .collect();
     let exact = [0.268_941_42f32, 0.731_058_6, 0.268_941_42, 0.731_058_6];
     assert_eq!(numbers.len(), exact.len(), "{stdout}");
     for (number, exact) in numbers.iter().zip(exact) {

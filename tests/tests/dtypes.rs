@@ -14,7 +14,10 @@ fn pairs_from_16_bits() -> impl Iterator<Item = (DType, DType)> {
 }
 
 fn policies() -> [Op; 2] {
-    let ignore = Op { nan_policy: NanPolicy::Ignore, ..Op::default() };
+    let ignore = Op {
+        nan_policy: NanPolicy::Ignore,
+        ..Op::default()
+    };
     [Op::default(), ignore]
 }
 
@@ -53,12 +56,20 @@ fn every_pattern_in_one_row() {
     let runner = Runner::new("patterns in one row");
     for types in pairs_from_16_bits() {
         for op in policies() {
-            runner.check(&Case::new(types, &[], PATTERNS).op(op).fill_bits(|_| (0..PATTERNS as u32).collect()));
+            runner.check(
+                &Case::new(types, &[], PATTERNS)
+                    .op(op)
+                    .fill_bits(|_| (0..PATTERNS as u32).collect()),
+            );
             // Without +inf the maximum is finite.
             let infinity = types.0.bits(f32::INFINITY);
             let finite = (0..PATTERNS as u32).filter(|&bits| bits != infinity);
             let finite: Vec<u32> = finite.collect();
-            runner.check(&Case::new(types, &[], PATTERNS - 1).op(op).fill_bits(|_| finite.clone()));
+            runner.check(
+                &Case::new(types, &[], PATTERNS - 1)
+                    .op(op)
+                    .fill_bits(|_| finite.clone()),
+            );
         }
     }
     runner.finish();

@@ -5,14 +5,11 @@ use core::ffi::c_void;
 use std::collections::BTreeSet;
 
 use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
-use kernels_gpu::access::{Access, Registers, Staged};
-use kernels_gpu::element::F32;
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exchange::{Block, Cluster, Exchange};
 use kernels_gpu::options::Options;
 use kernels_gpu::reduce::WARP;
 use kernels_gpu::row::RowLayout;
-use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{chunked, packed, stream};
 use warp_softmax::{DType, Way};
 use warp_softmax_tests::content::Content;
@@ -24,6 +21,8 @@ use warp_softmax_tests::random::Random;
 struct Entry {
     kernel: &'static Kernel,
     way: Way,
+    /// Whether it uses the GPU's own exponential: those have bits of their own.
+    fast: bool,
     /// Lanes of a row, and vectors a lane, where the name says so.
     shape: Option<(u32, u32)>,
     input: DType,
@@ -35,80 +34,159 @@ struct Entry {
 struct Geometry {
     warps: u32,
     rows_per_block: u32,
+    /// Blocks that share a row.
     cluster: u32,
     shared_bytes: u32,
 }
 
 impl Entry {
     fn parse(kernel: &'static Kernel) -> Self {
-        let dtype = |name: &str| *DType::ALL.iter().find(|dtype| dtype.name() == name).expect("a type");
+        let dtype = |name: &str| {
+            *DType::ALL
+                .iter()
+                .find(|dtype| dtype.name() == name)
+                .expect("a type")
+        };
         let words: Vec<&str> = kernel.name.split('_').collect();
-        let [softmax, way @ .., input, output] = &words[..] else { panic!("what is {}?", kernel.name) };
+        let [softmax, way @ .., input, output] = &words[..] else {
+            panic!("what is {}?", kernel.name)
+        };
         assert_eq!(*softmax, "softmax");
         let (way, shape) = match way {
-            [way, shape] if shape.contains('x') => (way.to_string(), shape.split_once('x')),
-            _ => (way.join("_"), None),
+            [way @ .., shape] if shape.contains('x') => (way, shape.split_once('x')),
+            _ => (way, None),
         };
-        let way = Way::ALL.into_iter().find(|known| known.to_string() == way).expect("a way");
-        let shape = shape.map(|(lanes, steps)| (lanes.parse().expect("lanes"), steps.parse().expect("steps")));
-        Self { kernel, way, shape, input: dtype(input), output: dtype(output) }
-    }
-
-    /// Longest row.
-    fn capacity(&self) -> usize {
-        let capacity = match (self.way, self.shape) {
-            (_, Some((lanes, steps))) => lanes * steps * 16 / self.input.size_bytes() as u32,
-            (Way::Stream, _) => i32::MAX as u32,
-            (Way::Split | Way::SplitStaged, _) => 16 * self.most_warps() * CHUNK,
-            _ => self.most_warps() * CHUNK,
+        let (way, fast) = match way {
+            [way @ .., "fast"] => (way, true),
+            _ => (way, false),
         };
-        capacity as usize
-    }
-
-    fn most_warps(&self) -> u32 {
-        self.kernel.max_threads / WARP
-    }
-
-    /// A row, or several, in blocks of every size that can hold it.
-    fn geometries(&self, cols: usize) -> Vec<Geometry> {
-        let (cols, most, chunks) = (cols as u32, self.most_warps(), chunked::chunks(cols as u32));
-        let sizes = |least: u32| BTreeSet::from([least, least.midpoint(most), most]).into_iter();
-        let alone = |warps, shared_bytes| Geometry { warps, rows_per_block: 1, cluster: 1, shared_bytes };
-        let together = |cluster: u32, bytes: fn(u32, u32) -> u32| {
-            let warps = chunks.div_ceil(cluster);
-            (warps <= most).then(|| Geometry { cluster, ..alone(warps, bytes(warps, cols)) })
-        };
-        let widest = self.input.size_bytes().max(self.output.size_bytes()) as u32;
-        match (self.way, self.shape) {
-            (Way::Warp, Some((lanes, _))) => sizes(1)
-                .map(|warps| Geometry { rows_per_block: warps * WARP / lanes, ..alone(warps, 0) })
-                .collect(),
-            (Way::Packed, Some((lanes, _))) => sizes(1)
-                .map(|warps| Geometry {
-                    rows_per_block: warps * WARP / lanes,
-                    ..alone(warps, warps * packed::stage_bytes(lanes, cols, widest))
-                })
-                .collect(),
-            (Way::Block, _) => vec![alone(chunks, chunked_bytes::<Registers<F32, F32>, Block>(chunks, cols))],
-            (Way::Staged, _) => vec![alone(chunks, chunked_bytes::<Staged<F32, F32>, Block>(chunks, cols))],
-            (Way::Split, _) => [2, 4, 8, 16]
-                .into_iter()
-                .filter_map(|cluster| together(cluster, chunked_bytes::<Registers<F32, F32>, Cluster>))
-                .collect(),
-            (Way::SplitStaged, _) => [2, 4, 8, 16]
-                .into_iter()
-                .filter_map(|cluster| together(cluster, chunked_bytes::<Staged<F32, F32>, Cluster>))
-                .collect(),
-            (Way::Stream, _) => vec![alone(stream::BLOCK_THREADS / WARP, stream::SHARED_BYTES)],
-            (way, _) => panic!("the test does not know how {way} is launched"),
+        let way = Way::ALL
+            .into_iter()
+            .find(|known| known.to_string() == way.join("_"))
+            .expect("a way");
+        let shape = shape
+            .map(|(lanes, steps)| (lanes.parse().expect("lanes"), steps.parse().expect("steps")));
+        Self {
+            kernel,
+            way,
+            fast,
+            shape,
+            input: dtype(input),
+            output: dtype(output),
         }
     }
+
+    /// Whether adjacent rows of a length all begin at 16 bytes where the first does.
+    fn is_aligned(&self, cols: usize) -> bool {
+        (cols * self.input.size_bytes()).is_multiple_of(16)
+            && (cols * self.output.size_bytes()).is_multiple_of(16)
+    }
+
+    /// Rows of a length in blocks of every size that can hold them.
+    fn geometries(&self, cols: usize) -> Vec<Geometry> {
+        let (cols, chunks, most) = (
+            cols as u32,
+            chunked::chunks(cols as u32),
+            self.kernel.max_threads / WARP,
+        );
+        let alone = |warps, shared_bytes| Geometry {
+            warps,
+            rows_per_block: 1,
+            cluster: 1,
+            shared_bytes,
+        };
+        let candidates: Vec<Geometry> = match (self.way, self.shape) {
+            (Way::Warp | Way::Packed, Some((lanes, steps))) => {
+                let widest = self.input.size_bytes().max(self.output.size_bytes()) as u32;
+                let stage = if self.way == Way::Packed {
+                    packed::stage_bytes(lanes, cols, widest)
+                } else {
+                    0
+                };
+                let fits = cols <= lanes * steps * 16 / self.input.size_bytes() as u32;
+                let sizes = BTreeSet::from([1, most]).into_iter().filter(|_| fits);
+                sizes
+                    .map(|warps| Geometry {
+                        rows_per_block: warps * WARP / lanes,
+                        ..alone(warps, warps * stage)
+                    })
+                    .collect()
+            }
+            // A chunk a warp; the last warps may have none.
+            (Way::Block, _) => BTreeSet::from([chunks, (chunks + 3).min(most)])
+                .into_iter()
+                .filter(|&warps| warps >= chunks)
+                .map(|warps| alone(warps, Block::bytes(warps)))
+                .collect(),
+            (Way::Split, _) => CLUSTERS
+                .map(|cluster| Geometry {
+                    cluster,
+                    ..alone(chunks.div_ceil(cluster), Cluster::bytes(chunks))
+                })
+                .to_vec(),
+            // One chunk a warp or several.
+            (Way::Staged, _) => [1, 2, 3]
+                .map(|each| chunks.div_ceil(each))
+                .map(|warps| {
+                    alone(
+                        warps,
+                        chunked::stages_bytes(warps, 1, cols) + Block::bytes(chunks),
+                    )
+                })
+                .to_vec(),
+            (Way::SplitStaged, _) => CLUSTERS
+                .into_iter()
+                .flat_map(|cluster| {
+                    [1, 2, 4].map(|each| (cluster, chunks.div_ceil(cluster * each)))
+                })
+                .map(|(cluster, warps)| {
+                    let shared_bytes =
+                        chunked::stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks);
+                    Geometry {
+                        cluster,
+                        ..alone(warps, shared_bytes)
+                    }
+                })
+                .collect(),
+            // Aligned rows alone; one chunk a warp or several.
+            (Way::Parked | Way::SplitParked, _) if !self.is_aligned(cols as usize) => vec![],
+            (Way::Parked, _) => [1, 2, 4]
+                .map(|each| chunks.div_ceil(each))
+                .map(|warps| {
+                    let size = self.input.size_bytes() as u32;
+                    alone(
+                        warps,
+                        chunked::parked_bytes(warps, 1, cols, size) + Block::bytes(chunks),
+                    )
+                })
+                .to_vec(),
+            (Way::SplitParked, _) => CLUSTERS
+                .into_iter()
+                .flat_map(|cluster| {
+                    [1, 2, 4].map(|each| (cluster, chunks.div_ceil(cluster * each)))
+                })
+                .map(|(cluster, warps)| {
+                    let size = self.input.size_bytes() as u32;
+                    let shared_bytes =
+                        chunked::parked_bytes(warps, cluster, cols, size) + Cluster::bytes(chunks);
+                    Geometry {
+                        cluster,
+                        ..alone(warps, shared_bytes)
+                    }
+                })
+                .collect(),
+            (Way::Stream, _) => vec![alone(stream::BLOCK_THREADS / WARP, stream::SHARED_BYTES)],
+            (way, shape) => panic!("the test does not know how {way} of {shape:?} is launched"),
+        };
+        let fits = |geometry: &Geometry| {
+            geometry.warps <= most && geometry.shared_bytes <= cuda_std::emulator::MAX_SHARED_BYTES
+        };
+        candidates.into_iter().filter(fits).collect()
+    }
 }
 
-/// Shared memory does not depend on the types.
-fn chunked_bytes<A: Access<F32, F32, 8, 4>, X: Exchange>(warps: u32, cols: u32) -> u32 {
-    chunked::shared_bytes::<F32, F32, A, X, 8, 4>(warps, cols)
-}
+/// Blocks of a cluster.
+const CLUSTERS: [u32; 3] = [2, 4, 16];
 
 /// Elements so many after a multiple of 16 bytes, in memory of their own.
 struct Memory {
@@ -121,14 +199,20 @@ struct Memory {
 impl Memory {
     fn new(dtype: DType, skew: usize, count: usize) -> Self {
         let bytes = (skew + count) * dtype.size_bytes();
-        Self { words: vec![0x5a; bytes.div_ceil(16)], dtype, skew, count }
+        Self {
+            words: vec![0x5a; bytes.div_ceil(16)],
+            dtype,
+            skew,
+            count,
+        }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         let size = self.dtype.size_bytes();
         let all = self.words.len() * 16;
         // SAFETY: a word is 16 initialised bytes, and any bytes are a word.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), all) };
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast::<u8>(), all) };
         &mut bytes[self.skew * size..][..self.count * size]
     }
 
@@ -141,20 +225,34 @@ impl Memory {
 
     fn get(&mut self) -> Vec<u32> {
         let size = self.dtype.size_bytes();
-        let element = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u32::from(byte));
+        let element = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |bits, &byte| bits << 8 | u32::from(byte))
+        };
         self.bytes().chunks_exact(size).map(element).collect()
     }
 
     fn buffer(&mut self, writable: bool) -> Buffer {
         let bytes = self.bytes();
-        Buffer { address: bytes.as_mut_ptr().expose_provenance() as u64, bytes: bytes.len() as u64, writable }
+        Buffer {
+            address: bytes.as_mut_ptr().expose_provenance() as u64,
+            bytes: bytes.len() as u64,
+            writable,
+        }
     }
 }
 
 /// Runs an entry over packed rows, input and output so many elements past 16 bytes.
 fn run(
     entry: &Entry,
-    Geometry { warps, rows_per_block, cluster, shared_bytes }: Geometry,
+    Geometry {
+        warps,
+        rows_per_block,
+        cluster,
+        shared_bytes,
+    }: Geometry,
     x: &[u32],
     cols: usize,
     skew: (usize, usize),
@@ -167,14 +265,26 @@ fn run(
     let (cols, options) = (cols as u32, Options::default());
     let layout = RowLayout::new(&[(rows, cols.into(), cols.into())]);
     let grid = rows.div_ceil(rows_per_block) * cluster;
-    let shape = Launch { grid, block: warps * WARP, cluster, shared_bytes, buffers: &buffers };
+    let shape = Launch {
+        grid,
+        block: warps * WARP,
+        cluster,
+        shared_bytes,
+        buffers: &buffers,
+    };
     fn pointer<T>(value: &T) -> *const c_void {
         core::ptr::from_ref(value).cast()
     }
     // A pointer parameter is an address.
     let (x_address, y_address) = (buffers[0].address, buffers[1].address);
-    let params =
-        [pointer(&x_address), pointer(&y_address), pointer(&rows), pointer(&cols), pointer(&layout), pointer(&options)];
+    let params = [
+        pointer(&x_address),
+        pointer(&y_address),
+        pointer(&rows),
+        pointer(&cols),
+        pointer(&layout),
+        pointer(&options),
+    ];
     // SAFETY: parameters: of the types that all entries have; buffers: both live, the writable one
     // this function's own; contract: the layout leads to packed rows, the block can hold a row.
     let outcome = unsafe { launch(entry.kernel, &shape, &params) };
@@ -182,35 +292,52 @@ fn run(
     output.get()
 }
 
-/// All entries of a pair of types agree, to the bit and with the oracle, in every size of block.
-fn entries_agree(types: (DType, DType), cols: usize, content: Content) -> usize {
-    let rows = if cols > 4096 { 1 } else { 5 };
+/// All entries of a pair of types agree, to the bit and with the oracle, in every size of block; so do,
+/// among themselves, those that use the GPU's own exponential. The number of launches.
+fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usize) -> usize {
     let mut random = Random::new(cols as u64);
-    let x: Vec<u32> =
-        (0..rows).flat_map(|_| content.row(cols, &mut random)).map(|x| types.0.finite_bits(x)).collect();
-    let mut first: Option<(String, Vec<u32>)> = None;
+    let x: Vec<u32> = (0..rows)
+        .flat_map(|_| content.row(cols, &mut random))
+        .map(|x| types.0.finite_bits(x))
+        .collect();
     let mut ran = 0;
-    let entries = REGISTRY.iter().map(Entry::parse);
-    for entry in entries.filter(|entry| (entry.input, entry.output) == types && entry.capacity() >= cols) {
-        for geometry in entry.geometries(cols) {
-            for skew in [(0, 0), (3, 0), (0, 1)] {
+    for fast in [false, true] {
+        let mut first: Option<(String, Vec<u32>)> = None;
+        let entries = REGISTRY.iter().map(Entry::parse);
+        for entry in
+            entries.filter(|entry| (entry.input, entry.output) == types && entry.fast == fast)
+        {
+            // Aligned, and input and output in turn not.
+            let skews = [(0, 0), (3, 0), (0, 1)];
+            for (geometry, skew) in entry
+                .geometries(cols)
+                .into_iter()
+                .zip(skews.into_iter().cycle())
+            {
+                let skew = if matches!(entry.way, Way::Parked | Way::SplitParked) {
+                    (0, 0)
+                } else {
+                    skew
+                };
                 let got = run(&entry, geometry, &x, cols, skew);
                 let label = format!("{} as {geometry:?}, skewed by {skew:?}", entry.kernel.name);
                 ran += 1;
                 let Some((there, expected)) = &first else {
                     for (got, x) in got.chunks(cols).zip(x.chunks(cols)) {
                         let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
-                        let checked = oracle::compare(types.1, got, &oracle::softmax(&x, &Op::default()));
-                        checked.unwrap_or_else(|what| panic!("{label}: {cols} of {content:?}: {what}"));
+                        let checked =
+                            oracle::compare(types.1, got, &oracle::softmax(&x, &Op::default()));
+                        checked.unwrap_or_else(|what| {
+                            panic!("{label}: {cols} of {content:?}: {what}")
+                        });
                     }
                     first = Some((label, got));
                     continue;
                 };
-                let different = got.iter().zip(expected).position(|(a, b)| a != b);
-                if let Some(i) = different {
+                if let Some(i) = got.iter().zip(expected).position(|(a, b)| a != b) {
+                    let (here, there_bits) = (got[i], expected[i]);
                     panic!(
-                        "{cols} of {content:?}, element {i}: {:#x} from {there}, {:#x} from {label}",
-                        expected[i], got[i]
+                        "{cols} of {content:?}, element {i}: {there_bits:#x} from {there}, {here:#x} from {label}"
                     );
                 }
             }
@@ -219,11 +346,17 @@ fn entries_agree(types: (DType, DType), cols: usize, content: Content) -> usize 
     ran
 }
 
+const NORMAL: Content = Content::Normal { sigma: 4.0 };
+
 #[test]
 fn all_entries_give_the_same_bits_on_short_rows() {
     for types in PAIRS {
-        let lengths = (1..=40).chain([63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024]);
-        let ran: usize = lengths.map(|cols| entries_agree(types, cols, Content::Normal { sigma: 4.0 })).sum();
+        let lengths = (1..=40).chain([
+            63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024,
+        ]);
+        let ran: usize = lengths
+            .map(|cols| entries_agree(types, cols, NORMAL, 3))
+            .sum();
         println!("{types:?}: {ran} launches");
         assert!(ran > 1000);
     }
@@ -233,7 +366,7 @@ fn all_entries_give_the_same_bits_on_short_rows() {
 fn all_entries_give_the_same_bits_on_long_rows() {
     for types in PAIRS {
         for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
-            assert!(entries_agree(types, cols, Content::Normal { sigma: 4.0 }) >= 6);
+            assert!(entries_agree(types, cols, NORMAL, 1) >= 10);
         }
     }
 }
@@ -243,7 +376,7 @@ fn all_entries_give_the_same_bits_on_every_kind_of_content() {
     for types in PAIRS {
         for &content in Content::ALL {
             for cols in [3, 30, 200, 1000, 2500] {
-                entries_agree(types, cols, content);
+                entries_agree(types, cols, content, 1);
             }
         }
     }
@@ -253,9 +386,16 @@ fn all_entries_give_the_same_bits_on_every_kind_of_content() {
 fn the_registry_has_every_pair_of_types_by_every_way() {
     for types in PAIRS {
         for way in Way::ALL {
-            let entries = REGISTRY.iter().map(Entry::parse);
-            let count = entries.filter(|entry| (entry.input, entry.output) == types && entry.way == way).count();
-            assert!(count > 0, "{way}, {types:?}");
+            let entries = REGISTRY
+                .iter()
+                .map(Entry::parse)
+                .filter(|entry| !entry.fast);
+            let count = entries
+                .filter(|entry| (entry.input, entry.output) == types && entry.way == way)
+                .count();
+            // Parked rows keep their type.
+            let expected = !matches!(way, Way::Parked | Way::SplitParked) || types.0 == types.1;
+            assert_eq!(count > 0, expected, "{way}, {types:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use kernels_gpu::row::RowLayout;
 use warp_softmax::{DType, Error, FullyMasked, NanPolicy, Problem, Softmax, Way};
-use warp_softmax_tests::backend::{self, Refused};
+use warp_softmax_tests::backend::{self, Choice, Refused};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::{Format, PAIRS};
@@ -33,7 +33,12 @@ fn row_stride_of_a_padded_vocabulary() {
             let lead = [3];
             let padded = Placement::padded(&lead, 16, GUARD);
             let case = Case::new(types, &lead, 10).gaps(pad).x_at(padded.clone());
-            runner.check(&case.clone().y_at(padded).fill_with(Content::Normal { sigma: 1.0 }, 1));
+            runner.check(
+                &case
+                    .clone()
+                    .y_at(padded)
+                    .fill_with(Content::Normal { sigma: 1.0 }, 1),
+            );
             if types.0 == types.1 {
                 runner.check(&case.in_place().fill_with(Content::Normal { sigma: 1.0 }, 1));
             }
@@ -53,7 +58,7 @@ fn row_stride_of_a_padded_vocabulary() {
 fn unaligned_row_heads() {
     let runner = Runner::new("row heads");
     let f32s = (DType::F32, DType::F32);
-    for cols in (513..1024).step_by(2) {
+    for cols in (513..1024).step_by(14) {
         let results = runner.check(&Case::new(f32s, &[2], cols).fill(|_| vec![0.0; cols]));
         expect(&results, 1, DType::F32, &vec![1.0 / cols as f64; cols]);
     }
@@ -61,8 +66,15 @@ fn unaligned_row_heads() {
         runner.check(&Case::new(f32s, &[rows], cols).fill_with(Content::Equal(0.0), 0));
     }
     for types in same_types() {
-        for cols in (1..1024).chain((1024..=4096).step_by(37)) {
-            runner.check(&Case::new(types, &[5], cols).fill_with(Content::Normal { sigma: 2.0 }, cols as u64));
+        // Steps are prime to every alignment.
+        for cols in (1..70)
+            .chain((70..1024).step_by(17))
+            .chain((1024..=4096).step_by(129))
+        {
+            runner.check(
+                &Case::new(types, &[5], cols)
+                    .fill_with(Content::Normal { sigma: 2.0 }, cols as u64),
+            );
         }
     }
     runner.finish();
@@ -76,7 +88,8 @@ fn vector_tails_of_very_long_odd_rows() {
         let cols = 65_537;
         let case = Case::new(types, &[8], cols);
         let mut random = Random::new(1);
-        let results = runner.check(&case.fill(|_| (0..cols).map(|_| random.unit() as f32).collect()));
+        let results =
+            runner.check(&case.fill(|_| (0..cols).map(|_| random.unit() as f32).collect()));
         // Between e^0 / (N e) and e / N, so that the logarithm never is near 0.
         for &bits in results.row(7) {
             let y = types.1.value(bits) * cols as f32;
@@ -93,12 +106,17 @@ fn mixed_alignment_between_operands() {
     for types in PAIRS {
         for cols in [30_522, 4096 + 2, 510] {
             for skew in 1..8 {
-                let (aligned, skewed) =
-                    (Placement::packed(&[], cols, GUARD), Placement::packed(&[], cols, GUARD + skew));
+                let (aligned, skewed) = (
+                    Placement::packed(&[], cols, GUARD),
+                    Placement::packed(&[], cols, GUARD + skew),
+                );
                 let case = Case::new(types, &[], cols);
-                let cases =
-                    [case.clone().x_at(skewed.clone()).y_at(aligned.clone()), case.x_at(aligned).y_at(skewed)];
-                let results = cases.map(|case| runner.check(&case.fill_with(Content::Normal { sigma: 2.0 }, 3)));
+                let cases = [
+                    case.clone().x_at(skewed.clone()).y_at(aligned.clone()),
+                    case.x_at(aligned).y_at(skewed),
+                ];
+                let results = cases
+                    .map(|case| runner.check(&case.fill_with(Content::Normal { sigma: 2.0 }, 3)));
                 assert_eq!(results[0], results[1]);
             }
         }
@@ -110,15 +128,29 @@ fn mixed_alignment_between_operands() {
 /// (The tensors themselves need a GPU's memory, and have a suite of their own.)
 #[test]
 fn offsets_beyond_32_bits() {
-    for (rows, cols) in
-        [(2_097_153, 1024), (42_692, 50_304), (16_384, 133_120), (85_632, 50_259), (1_100_000_000, 2)]
-    {
+    for (rows, cols) in [
+        (2_097_153, 1024),
+        (42_692, 50_304),
+        (16_384, 133_120),
+        (85_632, 50_259),
+        (1_100_000_000, 2),
+    ] {
         let (pitch_in, pitch_out) = (cols, cols + 16);
         let layout = RowLayout::new(&[(rows, pitch_in, pitch_out)]);
         let around = |pitch: u64| [1u64 << 31, 1 << 32].map(|edge| edge / pitch);
-        let near = around(pitch_in).into_iter().chain(around(pitch_out)).flat_map(|row| row.saturating_sub(2)..row + 3);
-        for row in near.chain([0, 1, u64::from(rows) - 1]).filter(|&row| row < u64::from(rows)) {
-            assert_eq!(layout.locate(row as u32), (row * pitch_in, row * pitch_out), "row {row}");
+        let near = around(pitch_in)
+            .into_iter()
+            .chain(around(pitch_out))
+            .flat_map(|row| row.saturating_sub(2)..row + 3);
+        for row in near
+            .chain([0, 1, u64::from(rows) - 1])
+            .filter(|&row| row < u64::from(rows))
+        {
+            assert_eq!(
+                layout.locate(row as u32),
+                (row * pitch_in, row * pitch_out),
+                "row {row}"
+            );
         }
     }
 }
@@ -131,12 +163,14 @@ fn no_finite_number_stands_for_minus_infinity() {
         let output = types.1;
         for value in [-5.1e4, -60_000.0, -1e38, -65_504.0] {
             for cols in [2, 31, 1000, 1025, 3000, 40_000] {
-                let results = runner.check(&Case::new(types, &[1], cols).fill(|_| vec![value; cols]));
+                let results =
+                    runner.check(&Case::new(types, &[1], cols).fill(|_| vec![value; cols]));
                 expect(&results, 0, output, &vec![1.0 / cols as f64; cols]);
             }
             let results = runner.check(&Case::new(types, &[1], 1).fill(|_| vec![value]));
             expect(&results, 0, output, &[1.0]);
-            let results = runner.check(&Case::new(types, &[1], 2).fill(|_| vec![value, f32::NEG_INFINITY]));
+            let results =
+                runner.check(&Case::new(types, &[1], 2).fill(|_| vec![value, f32::NEG_INFINITY]));
             expect(&results, 0, output, &[1.0, 0.0]);
         }
     }
@@ -150,8 +184,14 @@ fn a_row_of_minus_infinity_follows_its_policy() {
     for types in PAIRS {
         for cols in [4, 1000, 1025, 40_000] {
             let case = |fully_masked| {
-                let op = Op { fully_masked, ..Op::default() };
-                let content = [Content::Equal(f32::NEG_INFINITY), Content::Normal { sigma: 1.0 }];
+                let op = Op {
+                    fully_masked,
+                    ..Op::default()
+                };
+                let content = [
+                    Content::Equal(f32::NEG_INFINITY),
+                    Content::Normal { sigma: 1.0 },
+                ];
                 let case = Case::new(types, &[2], cols).op(op);
                 case.fill(|r| content[r].row(cols, &mut Random::new(1)))
             };
@@ -159,7 +199,11 @@ fn a_row_of_minus_infinity_follows_its_policy() {
             let nan = runner.check(&case(FullyMasked::Nan));
             let uniform = runner.check(&case(FullyMasked::Uniform));
             assert!(zero.row(0).iter().all(|&bits| bits == 0));
-            assert!(nan.row(0).iter().all(|&bits| bits == types.1.canonical_nan()));
+            assert!(
+                nan.row(0)
+                    .iter()
+                    .all(|&bits| bits == types.1.canonical_nan())
+            );
             expect(&uniform, 0, types.1, &vec![1.0 / cols as f64; cols]);
             assert!(zero.row(1) == nan.row(1) && zero.row(1) == uniform.row(1));
         }
@@ -174,7 +218,8 @@ fn strictly_negative_rows_of_ragged_length() {
     for types in PAIRS {
         for cols in (1025..2048).step_by(73).chain([5, 47, 1023, 2047]) {
             for value in [-30.0, -60_000.0] {
-                let results = runner.check(&Case::new(types, &[1], cols).fill(|_| vec![value; cols]));
+                let results =
+                    runner.check(&Case::new(types, &[1], cols).fill(|_| vec![value; cols]));
                 expect(&results, 0, types.1, &vec![1.0 / cols as f64; cols]);
             }
         }
@@ -189,7 +234,10 @@ fn repeated_launches_give_the_same_bits() {
     for types in same_types() {
         for cols in [15, 16, 1001, 1024, 20_000] {
             // Beyond 2^20 a block goes over its row, and its shared memory, twice.
-            for content in [Content::Normal { sigma: 3.0 }, Content::Near { centre: 3e6 }] {
+            for content in [
+                Content::Normal { sigma: 3.0 },
+                Content::Near { centre: 3e6 },
+            ] {
                 let case = Case::new(types, &[7], cols).fill_with(content, 1);
                 let first = runner.check(&case);
                 assert!((0..8).all(|_| runner.check(&case) == first));
@@ -205,7 +253,10 @@ fn every_length_up_to_a_chunk() {
     let runner = Runner::new("lengths to 1025");
     for types in same_types() {
         for cols in 1..=1025 {
-            runner.check(&Case::new(types, &[1], cols).fill_with(Content::Normal { sigma: 2.0 }, cols as u64));
+            runner.check(
+                &Case::new(types, &[1], cols)
+                    .fill_with(Content::Normal { sigma: 2.0 }, cols as u64),
+            );
         }
     }
     runner.finish();
@@ -217,10 +268,18 @@ fn lanes_without_elements_take_no_part() {
     let runner = Runner::new("inactive lanes");
     for types in PAIRS {
         for cols in [1, 2, 3, 17, 31, 32, 33] {
-            runner.check(&Case::new(types, &[3], cols).fill(|_| (0..cols).map(|i| -100.0 - i as f32).collect()));
+            runner.check(
+                &Case::new(types, &[3], cols)
+                    .fill(|_| (0..cols).map(|i| -100.0 - i as f32).collect()),
+            );
         }
-        let results = runner.check(&Case::new(types, &[1], 3).fill(|_| vec![-100.0, -101.0, -102.0]));
-        let exact = [0.665_240_955_774_821_8, 0.244_728_471_054_797_67, 0.090_030_573_170_380_46];
+        let results =
+            runner.check(&Case::new(types, &[1], 3).fill(|_| vec![-100.0, -101.0, -102.0]));
+        let exact = [
+            0.665_240_955_774_821_8,
+            0.244_728_471_054_797_67,
+            0.090_030_573_170_380_46,
+        ];
         expect(&results, 0, types.1, &exact);
     }
     runner.finish();
@@ -234,8 +293,16 @@ fn long_rows_have_the_same_maths() {
         for cols in [512, 4096, 131_072] {
             for scale in [1.0, -0.5] {
                 for nan_policy in [NanPolicy::Propagate, NanPolicy::Ignore] {
-                    let op = Op { scale, nan_policy, ..Op::default() };
-                    let results = runner.check(&Case::new(types, &[2], cols).op(op).fill(|_| vec![0.0; cols]));
+                    let op = Op {
+                        scale,
+                        nan_policy,
+                        ..Op::default()
+                    };
+                    let results = runner.check(
+                        &Case::new(types, &[2], cols)
+                            .op(op)
+                            .fill(|_| vec![0.0; cols]),
+                    );
                     expect(&results, 1, types.1, &vec![1.0 / cols as f64; cols]);
                 }
             }
@@ -273,7 +340,11 @@ fn sums_do_not_stop_where_16_bit_sums_do() {
     for types in PAIRS {
         for cols in [512, 4096, 8192, 65_536] {
             let results = runner.check(&Case::new(types, &[1], cols).fill(|_| vec![1.0; cols]));
-            let sum: f64 = results.row(0).iter().map(|&bits| f64::from(types.1.value(bits))).sum();
+            let sum: f64 = results
+                .row(0)
+                .iter()
+                .map(|&bits| f64::from(types.1.value(bits)))
+                .sum();
             assert_eq!(sum, 1.0, "{types:?}, {cols}");
         }
     }
@@ -292,7 +363,10 @@ fn transposed_tensors_are_walked_by_their_strides_or_refused() {
                 Content::Normal { sigma: 2.0 }.row(cols, &mut Random::new((a * 9 + b) as u64))
             };
             let packed = runner.check(&Case::new(types, &lead, cols).fill(|r| row(r / 9, r % 9)));
-            let transposed = Placement { offset: GUARD, strides: vec![cols, 8 * cols] };
+            let transposed = Placement {
+                offset: GUARD,
+                strides: vec![cols, 8 * cols],
+            };
             let case = Case::new(types, &lead, cols).x_at(transposed.clone());
             assert_eq!(runner.check(&case.fill(|r| row(r / 9, r % 9))), packed);
             let case = Case::new(types, &lead, cols).y_at(transposed);
@@ -301,8 +375,13 @@ fn transposed_tensors_are_walked_by_their_strides_or_refused() {
     }
     for backend in runner.backends() {
         let x = backend.device.zeros::<f32>([32, 32]).unwrap();
-        let error = Softmax::new().forward(x.view().permute(&[1, 0]).unwrap()).unwrap_err();
-        assert!(matches!(error, Error::LastStride { stride: 32, .. }), "{error}");
+        let error = Softmax::new()
+            .forward(x.view().permute(&[1, 0]).unwrap())
+            .unwrap_err();
+        assert!(
+            matches!(error, Error::LastStride { stride: 32, .. }),
+            "{error}"
+        );
     }
     runner.finish();
 }
@@ -317,7 +396,13 @@ fn strided_outputs_get_every_element() {
             let gaps = Placement::padded(&lead, cols + 7, GUARD);
             let case = Case::new(types, &lead, cols);
             for (x, y) in [(packed.clone(), gaps.clone()), (gaps, packed)] {
-                runner.check(&case.clone().x_at(x).y_at(y).fill_with(Content::Normal { sigma: 1.0 }, 5));
+                runner.check(
+                    &case
+                        .clone()
+                        .x_at(x)
+                        .y_at(y)
+                        .fill_with(Content::Normal { sigma: 1.0 }, 5),
+                );
             }
         }
     }
@@ -328,7 +413,9 @@ fn strided_outputs_get_every_element() {
 #[test]
 fn the_input_is_unchanged() {
     for backend in backend::all() {
-        let data: Vec<half::f16> = (0..4 * 64).map(|i| half::f16::from_f32(i as f32 / 17.0)).collect();
+        let data: Vec<half::f16> = (0..4 * 64)
+            .map(|i| half::f16::from_f32(i as f32 / 17.0))
+            .collect();
         let x = backend.device.tensor_from(&data, [4, 64]).unwrap();
         let y = Softmax::new().forward(&x).unwrap();
         assert_eq!(x.to_vec().unwrap(), data);
@@ -343,10 +430,14 @@ fn more_rows_than_65535() {
     for types in same_types() {
         for rows in [65_535, 65_536, 98_304] {
             for cols in [1, 9] {
-                runner.check(&Case::new(types, &[rows], cols).fill_with(Content::Normal { sigma: 2.0 }, 6));
+                runner.check(
+                    &Case::new(types, &[rows], cols).fill_with(Content::Normal { sigma: 2.0 }, 6),
+                );
             }
         }
-        runner.check(&Case::new(types, &[1, 2, 65_536], 1).fill_with(Content::Normal { sigma: 2.0 }, 6));
+        runner.check(
+            &Case::new(types, &[1, 2, 65_536], 1).fill_with(Content::Normal { sigma: 2.0 }, 6),
+        );
     }
     let case = Case::new((DType::F32, DType::F32), &[(1 << 20) + 1], 2);
     runner.check(&case.fill_with(Content::Normal { sigma: 2.0 }, 6));
@@ -358,17 +449,33 @@ fn more_rows_than_65535() {
 #[test]
 fn many_tiny_rows_fit_their_launches() {
     for backend in backend::all() {
-        for (dtype, rows, cols) in
-            [(DType::F32, 1usize << 28, 9), (DType::F16, 2_200_000_000, 1), (DType::BF16, 5_000_000_000, 2)]
-        {
+        for (dtype, rows, cols) in [
+            (DType::F32, 1usize << 28, 9),
+            (DType::F16, 2_200_000_000, 1),
+            (DType::BF16, 5_000_000_000, 2),
+        ] {
             let problem = Problem::packed(&[rows, cols], dtype, dtype).unwrap();
             for way in Way::ALL {
-                let plan = match Softmax::new().force_way(way).plan_for(&backend.device, &problem) {
+                let plan = match Softmax::new()
+                    .force_way(way)
+                    .plan_for(&backend.device, &problem)
+                {
                     // More blocks than a grid has, with several blocks a row.
-                    Err(Error::WayNotPossible { .. }) if matches!(way, Way::Split | Way::SplitStaged) => continue,
+                    Err(Error::WayNotPossible { .. })
+                        if matches!(way, Way::Split | Way::SplitStaged) =>
+                    {
+                        continue;
+                    }
+                    // Rows of other than whole vectors.
+                    Err(Error::WayNotPossible { .. })
+                        if matches!(way, Way::Parked | Way::SplitParked) =>
+                    {
+                        continue;
+                    }
                     plan => plan.unwrap_or_else(|error| panic!("{way}: {error}")),
                 };
-                let blocks = u128::from(plan.grid() / plan.blocks_per_row()) * u128::from(plan.launches());
+                let blocks =
+                    u128::from(plan.grid() / plan.blocks_per_row()) * u128::from(plan.launches());
                 let covered = blocks * u128::from(plan.rows_per_block());
                 assert!(plan.grid() <= i32::MAX as u32, "{plan}");
                 assert!(covered >= rows as u128, "{plan}");
@@ -382,7 +489,13 @@ fn many_tiny_rows_fit_their_launches() {
 #[test]
 fn zero_size_dimensions_give_empty_results() {
     for backend in backend::all() {
-        for shape in [vec![0, 2], vec![4, 0, 5, 2], vec![10, 0], vec![0], vec![0, 0]] {
+        for shape in [
+            vec![0, 2],
+            vec![4, 0, 5, 2],
+            vec![10, 0],
+            vec![0],
+            vec![0, 0],
+        ] {
             let x = backend.device.zeros::<f32>(&shape[..]).unwrap();
             let y = Softmax::new().forward(&x).unwrap();
             assert_eq!(y.shape(), shape);
@@ -416,9 +529,22 @@ fn rows_of_length_one() {
 fn scores_whose_exponentials_overflow() {
     let runner = Runner::new("large scores");
     for types in PAIRS {
-        let rows = [[151.29, 0.0, -1000.0, f32::NEG_INFINITY], [2000.5, 0.0, 3.0, -2000.0]];
+        let rows = [
+            [151.29, 0.0, -1000.0, f32::NEG_INFINITY],
+            [2000.5, 0.0, 3.0, -2000.0],
+        ];
         let results = runner.check(&Case::new(types, &[2], 4).fill(|r| rows[r].to_vec()));
-        expect(&results, 0, types.1, &[1.0, (-f64::from(types.0.value(types.0.bits(151.29)))).exp(), 0.0, 0.0]);
+        expect(
+            &results,
+            0,
+            types.1,
+            &[
+                1.0,
+                (-f64::from(types.0.value(types.0.bits(151.29)))).exp(),
+                0.0,
+                0.0,
+            ],
+        );
         expect(&results, 1, types.1, &[1.0, 0.0, 0.0, 0.0]);
         let results = runner.check(&Case::new(types, &[1], 2).fill(|_| vec![65_504.0, 0.0]));
         expect(&results, 0, types.1, &[1.0, 0.0]);
@@ -433,7 +559,9 @@ fn rows_that_do_not_fill_their_last_block() {
     for types in PAIRS {
         for rows in [1, 3, 5, 127, 129] {
             for cols in (8..=128).step_by(15) {
-                runner.check(&Case::new(types, &[rows], cols).fill_with(Content::Normal { sigma: 2.0 }, 7));
+                runner.check(
+                    &Case::new(types, &[rows], cols).fill_with(Content::Normal { sigma: 2.0 }, 7),
+                );
             }
         }
     }
@@ -448,10 +576,20 @@ fn every_way_takes_short_rows() {
             for cols in [1, 33, 256] {
                 let case = Case::new(types, &[3], cols).fill(|_| vec![2.0; cols]);
                 for way in Way::ALL {
-                    let ran = backend::run(&backend.device, &case, Some(way));
+                    let ran = backend::run(&backend.device, &case, Choice::Forced(way));
                     let ran = match ran {
                         // Older GPUs have no clusters.
-                        Err(Refused::Way) if matches!(way, Way::Split | Way::SplitStaged) => continue,
+                        Err(Refused::Way) if matches!(way, Way::Split | Way::SplitStaged) => {
+                            continue;
+                        }
+                        // Rows of other than whole vectors, or of another type.
+                        Err(Refused::Way) if matches!(way, Way::Parked | Way::SplitParked) => {
+                            assert!(
+                                cols != 256 || types.0 != types.1 || way == Way::SplitParked,
+                                "{way} on {cols}"
+                            );
+                            continue;
+                        }
                         ran => ran.unwrap_or_else(|why| panic!("{way} on {cols}: {why:?}")),
                     };
                     assert_eq!(ran.plan.way(), way);
@@ -471,14 +609,20 @@ fn nan_rows_beside_real_rows() {
     let runner = Runner::new("NaN rows");
     for types in PAIRS {
         for cols in [1, 2, 8, 33, 128, 1025] {
-            let real = |r: usize| Content::Normal { sigma: 2.0 }.row(cols, &mut Random::new(r as u64));
-            for spoil in [f32::NAN, f32::INFINITY] {
-                for live in 0..9 {
-                    let clean = runner.check(&Case::new(types, &[9], cols).fill(real));
-                    let case = Case::new(types, &[9], cols);
-                    let mixed = runner.check(&case.fill(|r| if r < live { real(r) } else { vec![spoil; cols] }));
-                    (0..live).for_each(|r| assert_eq!(clean.row(r), mixed.row(r), "row {r} of {live}"));
-                }
+            let real =
+                |r: usize| Content::Normal { sigma: 2.0 }.row(cols, &mut Random::new(r as u64));
+            let clean = runner.check(&Case::new(types, &[8], cols).fill(real));
+            for (live, spoil) in [
+                (1, f32::NAN),
+                (4, f32::INFINITY),
+                (5, f32::NAN),
+                (7, f32::NAN),
+            ] {
+                let case = Case::new(types, &[8], cols);
+                let mixed = runner
+                    .check(&case.fill(|r| if r < live { real(r) } else { vec![spoil; cols] }));
+                (0..live)
+                    .for_each(|r| assert_eq!(clean.every(r), mixed.every(r), "row {r} of {live}"));
             }
         }
     }
@@ -490,9 +634,20 @@ fn nan_rows_beside_real_rows() {
 fn scale_comes_first() {
     let runner = Runner::new("scale");
     for types in PAIRS {
-        let op = Op { scale: 2.0, ..Op::default() };
-        let results = runner.check(&Case::new(types, &[1], 3).op(op).fill(|_| vec![1.0, 2.0, 3.0]));
-        let exact = [0.015_876_239_976_466_765, 0.117_310_427_826_198_35, 0.866_813_332_197_334_8];
+        let op = Op {
+            scale: 2.0,
+            ..Op::default()
+        };
+        let results = runner.check(
+            &Case::new(types, &[1], 3)
+                .op(op)
+                .fill(|_| vec![1.0, 2.0, 3.0]),
+        );
+        let exact = [
+            0.015_876_239_976_466_765,
+            0.117_310_427_826_198_35,
+            0.866_813_332_197_334_8,
+        ];
         expect(&results, 0, types.1, &exact);
     }
     runner.finish();

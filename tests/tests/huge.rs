@@ -1,6 +1,9 @@
 //! Tensors of more than 2^31 or 2^32 elements, rows or strides. They need a GPU's memory: elsewhere they
 //! are left out, and `field_cases` puts the same numbers through the kernels' offset arithmetic.
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +18,10 @@ use warp_softmax_tests::random::Random;
 fn gpu(what: &str) -> Option<(Device, MutexGuard<'static, ()>)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     match backend::cuda() {
-        Some(backend) => Some((backend.device, ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner))),
+        Some(backend) => Some((
+            backend.device,
+            ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
+        )),
         None => {
             println!("left out, as there is no GPU: {what}");
             None
@@ -56,8 +62,11 @@ impl FromF32 for f16 {
 /// numbers next to 2^31.
 fn rows_at_edges(rows: usize, cols: usize) -> Vec<usize> {
     let starts = [1usize << 31, 1 << 32].map(|index| index / cols);
-    let mut edges: Vec<usize> =
-        [0, rows / 2, rows - 1, 1 << 31].into_iter().chain(starts).flat_map(|row| row.saturating_sub(1)..row + 2).collect();
+    let mut edges: Vec<usize> = [0, rows / 2, rows - 1, 1 << 31]
+        .into_iter()
+        .chain(starts)
+        .flat_map(|row| row.saturating_sub(1)..row + 2)
+        .collect();
     edges.sort_unstable();
     edges.dedup();
     edges.retain(|&row| row < rows);
@@ -66,13 +75,21 @@ fn rows_at_edges(rows: usize, cols: usize) -> Vec<usize> {
 
 /// All zeros but for the rows at edges, in place: those come out as they do alone, the others as 1 / cols.
 fn in_place<T: FromF32>(what: &str, rows: usize, cols: usize) {
-    let Some((device, _alone)) = gpu(what) else { return };
-    let Some(mut x) = zeros::<T>(&device, &[rows, cols]) else { return };
+    let Some((device, _alone)) = gpu(what) else {
+        return;
+    };
+    let Some(mut x) = zeros::<T>(&device, &[rows, cols]) else {
+        return;
+    };
     let edges = rows_at_edges(rows, cols);
     let mut expected = Vec::new();
     for &row in &edges {
         let mut random = Random::new(row as u64);
-        let data: Vec<T> = Content::Normal { sigma: 2.0 }.row(cols, &mut random).into_iter().map(T::from_f32).collect();
+        let data: Vec<T> = Content::Normal { sigma: 2.0 }
+            .row(cols, &mut random)
+            .into_iter()
+            .map(T::from_f32)
+            .collect();
         let alone = device.tensor_from(&data, [1, cols]).unwrap();
         copy(&alone, x.view_mut().slice(0, row..row + 1).unwrap()).unwrap();
         expected.push(Softmax::new().forward(&alone).unwrap().to_vec().unwrap());
@@ -86,7 +103,9 @@ fn in_place<T: FromF32>(what: &str, rows: usize, cols: usize) {
     }
     let uniform = vec![T::from_f32(1.0 / cols as f32); cols];
     let mut random = Random::new(1);
-    let others = (0..500).map(|_| random.below(rows)).chain(edges.iter().map(|&edge| (edge + 2).min(rows - 1)));
+    let others = (0..500)
+        .map(|_| random.below(rows))
+        .chain(edges.iter().map(|&edge| (edge + 2).min(rows - 1)));
     for other in others.filter(|other| !edges.contains(other)) {
         assert_eq!(row(other), uniform, "{what}: row {other}");
     }
@@ -125,10 +144,16 @@ fn more_rows_than_2_to_the_31() {
 #[test]
 fn f16_to_f32_past_index_2_to_the_32() {
     let what = "f16 to f32 (4194306, 1024)";
-    let Some((device, _alone)) = gpu(what) else { return };
+    let Some((device, _alone)) = gpu(what) else {
+        return;
+    };
     let (rows, cols) = (4_194_306, 1024);
-    let Some(mut x) = zeros::<f16>(&device, &[rows, cols]) else { return };
-    let Some(mut y) = zeros::<f32>(&device, &[rows, cols]) else { return };
+    let Some(mut x) = zeros::<f16>(&device, &[rows, cols]) else {
+        return;
+    };
+    let Some(mut y) = zeros::<f32>(&device, &[rows, cols]) else {
+        return;
+    };
     let edges = rows_at_edges(rows, cols);
     let row_of = |row: usize| {
         let values = Content::Normal { sigma: 2.0 }.row(cols, &mut Random::new(row as u64));
@@ -140,8 +165,16 @@ fn f16_to_f32_past_index_2_to_the_32() {
     }
     Softmax::new().forward_into(&x, &mut y).unwrap();
     for &row in &edges {
-        let alone = Softmax::new().forward_as::<f32>(&row_of(row)).unwrap().to_vec().unwrap();
-        assert_eq!(y.view().slice(0, row..row + 1).unwrap().to_vec().unwrap(), alone, "row {row}");
+        let alone = Softmax::new()
+            .forward_as::<f32>(&row_of(row))
+            .unwrap()
+            .to_vec()
+            .unwrap();
+        assert_eq!(
+            y.view().slice(0, row..row + 1).unwrap().to_vec().unwrap(),
+            alone,
+            "row {row}"
+        );
     }
 }
 
@@ -149,16 +182,30 @@ fn f16_to_f32_past_index_2_to_the_32() {
 #[test]
 fn strides_beyond_2_to_the_32() {
     let what = "strides beyond 2^32";
-    let Some((device, _alone)) = gpu(what) else { return };
+    let Some((device, _alone)) = gpu(what) else {
+        return;
+    };
     let (cols, stride) = (1000, (1usize << 32) + 8);
     let extent = stride + cols;
-    let Some(mut buffer) = zeros::<f16>(&device, &[extent]) else { return };
+    let Some(mut buffer) = zeros::<f16>(&device, &[extent]) else {
+        return;
+    };
     let values = Content::Normal { sigma: 2.0 }.row(2 * cols, &mut Random::new(3));
     let data: Vec<f16> = values.into_iter().map(f16::from_f32).collect();
-    let alone = Softmax::new().forward(&device.tensor_from(&data, [2, cols]).unwrap()).unwrap().to_vec().unwrap();
+    let alone = Softmax::new()
+        .forward(&device.tensor_from(&data, [2, cols]).unwrap())
+        .unwrap()
+        .to_vec()
+        .unwrap();
     for (row, first) in [0, stride].into_iter().enumerate() {
-        let row = device.tensor_from(&data[row * cols..][..cols], [cols]).unwrap();
-        copy(&row, buffer.view_mut().slice(0, first..first + cols).unwrap()).unwrap();
+        let row = device
+            .tensor_from(&data[row * cols..][..cols], [cols])
+            .unwrap();
+        copy(
+            &row,
+            buffer.view_mut().slice(0, first..first + cols).unwrap(),
+        )
+        .unwrap();
     }
     {
         let first = core::ptr::with_exposed_provenance_mut::<f16>(buffer.address() as usize);
@@ -166,11 +213,15 @@ fn strides_beyond_2_to_the_32() {
         let x = unsafe { TensorViewMut::from_raw(&device, first, extent, [2, cols], [stride, 1]) };
         Softmax::new().forward_in_place(x.unwrap()).unwrap();
     }
-    let after = |range: core::ops::Range<usize>| buffer.view().slice(0, range).unwrap().to_vec().unwrap();
+    let after =
+        |range: core::ops::Range<usize>| buffer.view().slice(0, range).unwrap().to_vec().unwrap();
     assert_eq!(after(0..cols), alone[..cols]);
     assert_eq!(after(stride..extent), alone[cols..]);
     // Where a 32-bit offset would put the second row, too: at 8, of which the first row covers the start.
     for gap in [cols..2 * cols, stride - cols..stride] {
-        assert!(after(gap.clone()).iter().all(|x| x.to_bits() == 0), "{gap:?}");
+        assert!(
+            after(gap.clone()).iter().all(|x| x.to_bits() == 0),
+            "{gap:?}"
+        );
     }
 }

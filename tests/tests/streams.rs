@@ -1,6 +1,9 @@
 //! Threads, streams and CUDA graphs: work is ordered where it has to be, and nothing waits or allocates
 //! where it may not.
-#![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 
 use std::thread;
 
@@ -22,20 +25,31 @@ fn expected(worker: usize, shape: [usize; 2]) -> Vec<f32> {
 }
 
 fn softmax_on(device: &Device, worker: usize, shape: [usize; 2]) -> Vec<f32> {
-    let x = device.tensor_from(&data(worker, shape), shape).expect("a tensor");
-    Softmax::new().forward(&x).expect("a result").to_vec().expect("its elements")
+    let x = device
+        .tensor_from(&data(worker, shape), shape)
+        .expect("a tensor");
+    Softmax::new()
+        .forward(&x)
+        .expect("a result")
+        .to_vec()
+        .expect("its elements")
 }
 
 /// Runs a worker on each device at once, each over all shapes several times.
 fn run_together(devices: &[Device]) {
-    let expected: Vec<Vec<Vec<f32>>> =
-        (0..devices.len()).map(|worker| SHAPES.map(|shape| expected(worker, shape)).to_vec()).collect();
+    let expected: Vec<Vec<Vec<f32>>> = (0..devices.len())
+        .map(|worker| SHAPES.map(|shape| expected(worker, shape)).to_vec())
+        .collect();
     thread::scope(|scope| {
         for (worker, (device, expected)) in devices.iter().zip(&expected).enumerate() {
             scope.spawn(move || {
                 for _ in 0..5 {
                     for (shape, expected) in SHAPES.iter().zip(expected) {
-                        assert_eq!(&softmax_on(device, worker, *shape), expected, "worker {worker}, {shape:?}");
+                        assert_eq!(
+                            &softmax_on(device, worker, *shape),
+                            expected,
+                            "worker {worker}, {shape:?}"
+                        );
                     }
                 }
             });
@@ -46,14 +60,20 @@ fn run_together(devices: &[Device]) {
 #[test]
 fn threads_share_a_device() {
     for backend in backend::all() {
-        run_together(&[backend.device.clone(), backend.device.clone(), backend.device]);
+        run_together(&[
+            backend.device.clone(),
+            backend.device.clone(),
+            backend.device,
+        ]);
     }
 }
 
 #[test]
 fn streams_of_one_device_work_side_by_side() {
     for backend in backend::all() {
-        let streams: Vec<Device> = (0..3).map(|_| backend.device.new_stream().expect("a stream")).collect();
+        let streams: Vec<Device> = (0..3)
+            .map(|_| backend.device.new_stream().expect("a stream"))
+            .collect();
         run_together(&streams);
     }
 }
@@ -68,10 +88,17 @@ fn producer_softmax_and_consumer_keep_their_order() {
         let shape = [rows, 256];
         let first: Vec<f32> = (0..rows * 256).map(|i| (i % 97) as f32 * 0.1).collect();
         let last: Vec<f32> = (0..rows * 256).map(|i| (i % 89) as f32 * 0.1).collect();
-        let serial = Softmax::new().forward(&device.tensor_from(&last, shape).unwrap()).unwrap().to_vec().unwrap();
+        let serial = Softmax::new()
+            .forward(&device.tensor_from(&last, shape).unwrap())
+            .unwrap()
+            .to_vec()
+            .unwrap();
         let mut result = device.zeros::<f32>(shape).unwrap();
         {
-            let (first, last) = (device.tensor_from(&first, shape).unwrap(), device.tensor_from(&last, shape).unwrap());
+            let (first, last) = (
+                device.tensor_from(&first, shape).unwrap(),
+                device.tensor_from(&last, shape).unwrap(),
+            );
             let mut x = device.zeros::<f32>(shape).unwrap();
             for _ in 0..20 {
                 copy(&first, &mut x).unwrap();
@@ -97,7 +124,9 @@ fn gpu(what: &str) -> Option<Device> {
 /// A graph of a copy in, the softmax and a copy out, for every way, launched again after the input has changed.
 #[test]
 fn prepared_calls_can_be_captured_and_replayed() {
-    let Some(device) = gpu("capture and replay") else { return };
+    let Some(device) = gpu("capture and replay") else {
+        return;
+    };
     for way in Way::ALL {
         let shape = [24, 480];
         let problem = Problem::packed(&shape, DType::F32, DType::F32).unwrap();
@@ -108,8 +137,11 @@ fn prepared_calls_can_be_captured_and_replayed() {
             prepared => prepared.unwrap(),
         }
         let mut source = device.tensor_from(&data(0, shape), shape).unwrap();
-        let (mut x, mut y, mut out): (Tensor<f32>, Tensor<f32>, Tensor<f32>) =
-            (device.zeros(shape).unwrap(), device.zeros(shape).unwrap(), device.zeros(shape).unwrap());
+        let (mut x, mut y, mut out): (Tensor<f32>, Tensor<f32>, Tensor<f32>) = (
+            device.zeros(shape).unwrap(),
+            device.zeros(shape).unwrap(),
+            device.zeros(shape).unwrap(),
+        );
         // SAFETY: all tensors outlive the graph, and while it is launched nothing else uses them.
         let graph = unsafe {
             Graph::capture(&device, || {
@@ -129,7 +161,9 @@ fn prepared_calls_can_be_captured_and_replayed() {
 
 #[test]
 fn capture_refuses_what_a_graph_cannot_hold() {
-    let Some(device) = gpu("what capture refuses") else { return };
+    let Some(device) = gpu("what capture refuses") else {
+        return;
+    };
     let shape = [2, 33_000];
     let x = device.tensor_from(&data(0, shape), shape).unwrap();
     // No other test of this process loads this kernel.
@@ -160,7 +194,9 @@ fn capture_refuses_what_a_graph_cannot_hold() {
 /// A stream that somebody else made, and the legacy default stream.
 #[test]
 fn work_goes_to_a_given_stream() {
-    let Some(owner) = gpu("foreign streams") else { return };
+    let Some(owner) = gpu("foreign streams") else {
+        return;
+    };
     for stream in [raw_stream(&owner), core::ptr::null_mut()] {
         // SAFETY: live: `owner` keeps its stream until after the last use; null is always there.
         let device = unsafe { Device::from_raw_stream(0, stream) }.unwrap();
