@@ -90,20 +90,12 @@ impl Content {
         Self::Even { limit: 100.0 },
         Self::Even { limit: 2_000.0 },
         Self::Even { limit: 1e30 },
-        // Both sides of 2^20, where the kernels turn to differences from the maximum.
-        Self::Even { limit: 2_097_152.0 },
-        Self::Near {
-            centre: 1_048_575.0,
-        },
-        Self::Near {
-            centre: 65_536.0,
-        },
-        Self::Near {
-            centre: -1_048_575.0,
-        },
-        Self::Near {
-            centre: -65_536.0,
-        },
+        // Both sides of 2^16, where the kernels turn to differences from the maximum.
+        Self::Even { limit: 131_072.0 },
+        Self::Near { centre: 65_535.0 },
+        Self::Near { centre: 65_536.0 },
+        Self::Near { centre: -65_535.0 },
+        Self::Near { centre: -65_536.0 },
         Self::Near {
             centre: 16_777_216.0,
         },
@@ -240,9 +232,7 @@ mod tests {
                 .iter()
                 .all(|x| x.is_subnormal() || *x == 0.0)
         );
-        let near = row(Content::Near {
-            centre: 65_536.0,
-        });
+        let near = row(Content::Near { centre: 65_536.0 });
         assert!(near.iter().any(|&x| x < 65_536.0) && near.iter().any(|&x| x > 65_536.0));
         let levels = row(Content::Levels { gap: 1000.0 });
         assert!((levels[0] - levels[1024]).abs() > 900.0);
