@@ -45,8 +45,9 @@ fn describe(command: &Command) -> String {
     let words = [command.get_program()]
         .into_iter()
         .chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    let quoted = words.map(|word| match word.to_string_lossy() {
+        word if word.contains(' ') => format!("'{word}'"),
+        word => word.into_owned(),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
