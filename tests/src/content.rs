@@ -1,5 +1,6 @@
 //! What stands in a row: the kinds of input that have told right kernels from wrong ones.
 
+use kernels_gpu::exp::DIRECT_LIMIT;
 use kernels_gpu::tile::CHUNK;
 
 use crate::random::Random;
@@ -90,12 +91,24 @@ impl Content {
         Self::Even { limit: 100.0 },
         Self::Even { limit: 2_000.0 },
         Self::Even { limit: 1e30 },
-        // Both sides of 2^16, where the kernels turn to differences from the maximum.
-        Self::Even { limit: 131_072.0 },
-        Self::Near { centre: 65_535.0 },
-        Self::Near { centre: 65_536.0 },
-        Self::Near { centre: -65_535.0 },
-        Self::Near { centre: -65_536.0 },
+        // Both sides of where the kernels turn to differences from the maximum.
+        Self::Even {
+            limit: 2.0 * DIRECT_LIMIT as f64,
+        },
+        Self::Near {
+            centre: DIRECT_LIMIT,
+        },
+        Self::Near {
+            centre: -DIRECT_LIMIT,
+        },
+        Self::Blanks(-DIRECT_LIMIT),
+        Self::One(DIRECT_LIMIT, Place::Middle),
+        Self::Near {
+            centre: 1_048_576.0,
+        },
+        Self::Near {
+            centre: -1_048_576.0,
+        },
         Self::Near {
             centre: 16_777_216.0,
         },
