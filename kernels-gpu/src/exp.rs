@@ -28,6 +28,10 @@ pub const CUTOFF: f32 = 154.0;
 /// bits stop at 2^-21, and the rest of ln 2 is known to 2^-55.
 pub const DIRECT_LIMIT: f32 = 65_536.0;
 
+/// Parts are referred to up to this magnitude: a part that is beyond it, in a row that is not beyond
+/// [`DIRECT_LIMIT`], is so far below the row's maximum that its terms are 0.
+pub const REFERENCE_LIMIT: f32 = DIRECT_LIMIT + 256.0;
+
 /// The integer K nearest to `log2(e^max)`, as an f32; -inf, +inf and NaN stay what they are.
 #[inline(always)]
 pub fn exponent_of(max: f32) -> f32 {
@@ -54,7 +58,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// The reference of a chunk whose largest element is `max`, with |max| < [`DIRECT_LIMIT`].
+    /// The reference of a chunk whose largest element is `max`, with |max| < [`REFERENCE_LIMIT`].
     #[inline(always)]
     pub fn of_max(max: f32) -> Self {
         let exponent = exponent_of(max);

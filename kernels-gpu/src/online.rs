@@ -9,7 +9,9 @@
 use cuda_std::ext::math::{fma, max_nan};
 
 use crate::element::Element;
-use crate::exp::{Accuracy, CUTOFF, DIRECT_LIMIT, Full, exponent_of, power_of_two};
+use crate::exp::{
+    Accuracy, CUTOFF, DIRECT_LIMIT, Full, REFERENCE_LIMIT, exponent_of, power_of_two,
+};
 use crate::options::{FullyMasked, Options};
 
 /// A sum and the rounding errors made in it: `hi + lo`.
@@ -116,7 +118,7 @@ impl Partial {
     /// Whether exponentials can be taken relative to `max`.
     #[inline(always)]
     pub fn can_refer(max: f32) -> bool {
-        max.abs() < DIRECT_LIMIT
+        max.abs() < REFERENCE_LIMIT
     }
 }
 

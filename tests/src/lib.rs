@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`format`] | data types as the tests know them; the one table of tolerances |
+//! | [`mod@format`] | data types as the tests know them; the one table of tolerances |
 //! | [`oracle`] | softmax in f64, and the comparison with it |
 //! | [`content`], [`random`] | what stands in a row |
 //! | [`case`] | one softmax call, down to where every row lies |

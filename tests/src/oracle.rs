@@ -78,7 +78,7 @@ pub fn compare<F: Format>(format: F, got: &[u32], exact: &[f64]) -> Result<f64, 
         } else {
             let error = format.error_ulp(bits, exact);
             // Written so that a NaN complains.
-            if !(error <= format.tolerance_ulp()) {
+            if error.is_nan() || error > format.tolerance_ulp() {
                 return complain(&format!("off by {error:.3} ulp"));
             }
             worst = worst.max(error);

@@ -1,6 +1,8 @@
 //! The running pair: laws of its merge, and what becomes of a row.
 
-use kernels_gpu::exp::{Accuracy, DIRECT_LIMIT, Full, Reference, Short, exponent_of};
+use kernels_gpu::exp::{
+    Accuracy, DIRECT_LIMIT, Full, REFERENCE_LIMIT, Reference, Short, exponent_of,
+};
 use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::{FullyMasked, Options};
 use proptest::prelude::*;
@@ -180,14 +182,24 @@ fn outcomes_follow_the_maximum_and_the_policy() {
 #[test]
 fn only_finite_maxima_from_the_limit_on_are_subtracted() {
     let below = f32::from_bits(DIRECT_LIMIT.to_bits() - 1);
-    for max in [DIRECT_LIMIT, -DIRECT_LIMIT, f32::MAX, f32::MIN] {
+    for max in [
+        DIRECT_LIMIT,
+        REFERENCE_LIMIT,
+        -DIRECT_LIMIT,
+        f32::MAX,
+        f32::MIN,
+    ] {
         assert!(Outcome::needs_shift(max), "{max:e}");
-        assert!(!Partial::can_refer(max), "{max:e}");
     }
     for max in [below, -below, 0.0] {
         assert!(!Outcome::needs_shift(max), "{max:e}");
         assert!(Partial::can_refer(max), "{max:e}");
     }
+    // A part beyond what is referred to is nothing beside a row that is not shifted.
+    for max in [REFERENCE_LIMIT, -REFERENCE_LIMIT, f32::MAX, f32::MIN] {
+        assert!(!Partial::can_refer(max), "{max:e}");
+    }
+    assert!(REFERENCE_LIMIT - DIRECT_LIMIT > 150.0);
     for max in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         assert!(!Outcome::needs_shift(max), "{max:e}");
         assert!(!Partial::can_refer(max), "{max:e}");
