@@ -97,8 +97,8 @@ fn merge_keeps_the_sum_to_twice_the_bits_of_f32() {
         let exact = sum_of(a, whole.max) + sum_of(b, whole.max);
         let got = sum_of(whole, whole.max);
         let error = (got - exact).abs() / exact;
-        // What the pair's low part rounds off, and what falls below 2^-126 of the scale.
-        if error < 2f64.powi(-44) {
+        // Low parts here are up to 2^-20 of the high ones, and two sums of them are rounded to 2^-24.
+        if error < 2f64.powi(-42) {
             Ok(())
         } else {
             Err(format!("{got:e} for {exact:e}: off by {error:e}"))
@@ -118,7 +118,7 @@ fn merge_is_associative_up_to_the_rounding_of_the_low_part() {
         }
         let (left, right) = (sum_of(left, left.max), sum_of(right, right.max));
         let apart = (left - right).abs() / left;
-        if apart < 2f64.powi(-43) {
+        if apart < 2f64.powi(-41) {
             Ok(())
         } else {
             Err(format!("{left:e} and {right:e}"))
