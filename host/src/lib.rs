@@ -1,6 +1,6 @@
 //! Softmax on NVIDIA GPUs, from kernels written in Rust. Where there is no GPU, the same kernels
 //! run on an emulator, with the same results to the bit; for long 16-bit rows
-//! [`Softmax::reproducible`] asks for them.
+//! [`Softmax::reproducible`] asks for them. [`how_it_works`] has the reasons, the errors and the limits.
 //!
 //! ```
 //! use warp_softmax::{Device, Softmax};
@@ -52,6 +52,7 @@ mod allocations;
 mod device;
 mod dtype;
 mod error;
+pub mod how_it_works;
 mod launch;
 mod layout;
 mod overlap;

@@ -1,0 +1,184 @@
+//! How it works, and what it promises: the reasons behind the results, to be read before they are trusted.
+//!
+//! # How a row is cut
+//!
+//! A row is cut by element index, never by address:
+//!
+//! * into **chunks** of 1,024 elements, a chunk being what one warp holds;
+//! * a chunk into **vectors** of 16 input bytes, 4 elements of f32 or 8 of 16 bits. Lane `l` of 32 has
+//!   vectors `l`, `l + 32`, ..; a shorter row may have fewer lanes, which then add what the missing ones
+//!   would have had in the same order;
+//! * a vector is summed in fours, `(a + c) + (b + d)`; a lane adds its fours one after the other, lanes
+//!   are added 16 apart first and neighbours last, and chunks by their number: those 32 apart one after
+//!   the other, then in halves.
+//!
+//! These trees fix every rounding, and so the bits. All else is packaging, and moves no bit: which way runs, how
+//! many rows there are, how they are aligned, how many warps a block has or blocks a cluster. Elements past a
+//! row's end are -inf and empty parts are the identity of the merge, so filling up changes nothing either.
+//!
+//! | way | a row is held by | used for |
+//! |---|---|---|
+//! | `warp` | 1 to 32 lanes, in registers | aligned rows of up to 1,024; others of up to 16, or with gaps between them up to 256 |
+//! | `packed` | the same, loaded through shared memory | rows of 17 to 512 without gaps, of any alignment |
+//! | `block` | a block, in registers | aligned 16-bit rows from 1,025 to 4,096, or 16,384 in IEEE arithmetic |
+//! | `parked` | a block, in shared memory as loaded | longer aligned rows: of f32 up to 16,384, of 16 bits up to 32,768 |
+//! | `staged` | a block, shifted in shared memory | unaligned rows of up to 16,384, of 16 bits up to 32,768; f32 from 1,025 to 2,048 |
+//! | `split` | a cluster of blocks, in registers | few aligned rows of 4,096 or more; f32 from 32,769 to 65,536; long 16-bit rows in IEEE arithmetic |
+//! | `split_parked` | a cluster, in shared memory as loaded | other aligned rows of up to 262,144 |
+//! | `split_staged` | a cluster, shifted in shared memory | unaligned rows of up to 262,144 |
+//! | `stream` | nobody: a block reads it twice | longer rows, and what a device without clusters cannot hold |
+//!
+//! *Aligned*: each row begins at 16 bytes and is whole vectors, in input and output. Which way the input's and
+//! output's types, lengths and the device lead to is a table in the plan; [`Softmax::plan`] tells its choice.
+//! A cluster has 16 blocks at most, on some devices fewer, and is there from compute capability 9.0 on.
+//!
+//! # Where it is online, and where not
+//!
+//! The online softmax (Milakov and Gimelshein, 2018) carries a pair, maximum and sum, and rescales the sum whenever
+//! the maximum grows. It saves a pass over memory, and costs rescaling. So it is used between chunks only:
+//!
+//! * within a chunk the maximum comes first, since the elements are in registers anyway; then come the exponentials,
+//!   one each, without a rescaling;
+//! * `warp` and `packed` rows are one chunk, so nothing is online;
+//! * where warps share a row, each takes its chunks relative to their own maxima and tells the others the pairs. One
+//!   exchange then settles maximum and sum together, instead of one for each;
+//! * `stream` merges each chunk's pair into a running one, and reads the row again to write the results.
+//!
+//! # Why the shift is stable
+//!
+//! Let `n = rint(x log2 e)` and `r = x - n ln 2`, so that |r| is at most about 0.35, and let the integer K be the
+//! exponent of the maximum, `rint(max log2 e)`. Then
+//!
+//! ```text
+//! e^x 2^-K = p(r) 2^(n - K),    p(r) = e^r to within its error,    n <= K
+//! ```
+//!
+//! (For 16-bit results r is in units of ln 2, and `p(r) = 2^r`.)
+//!
+//! This is the subtraction of the maximum, rounded to where it costs no bits: `e^(x - max)` is the same
+//! times `e^(K ln 2 - max)`, which is between 0.7 and 1.42, common to all elements, and cancels in the quotient.
+//! No term is above 1.42, so nothing overflows, and the maximum's own term is at least 0.7, so the sum is never 0.
+//!
+//! What is gained over `x - max` is exactness:
+//!
+//! * **`n` does not depend on K.** One fused multiply-add rounds `x log2 e` plus an integer offset at the binary point;
+//!   the offset moves the result by an integer. So r and p(r) do not depend on K either: K only moves the exponent, and an
+//!   element's exponential has the same significand relative to its chunk's maximum as relative to the row's.
+//! * **Bringing a sum to another maximum is exact**, being a multiplication by `2^(K - K')`, where the textbook form
+//!   multiplies by a rounded `e^(max - max')`. It is dropped as a whole below 2^-126: the maximum's part has
+//!   24 bits, and twice that with the low part of its sum, so 2^-126 of a part is far below its last bit; so is
+//!   what a low part may lose by becoming subnormal near there.
+//! * **Small terms stay normal.** Terms are kept times 2^30, and clamped at 2^-154 of the maximum (-inf as well): such
+//!   an element's result is 0 after rounding to any type, and 2^31 of them change no bit of a sum.
+//!
+//! All this needs `x log2 e` to be rounded well, which holds for |x| below about 65,536. A row whose maximum is that
+//! large in magnitude, and finite, is first taken less its maximum. Elements so near the maximum that they
+//! matter are then within a factor of two of it, and their differences exact (Sterbenz).
+//!
+//! # How large the error is
+//!
+//! In u = 2^-24, half the distance of f32 neighbours at 1. *Measured* is every third or fifth f32, from
+//! -100 to 0 relative to 0 and up to 65,536 in magnitude relative to itself.
+//!
+//! | step | f32 results | 16-bit results |
+//! |---|---|---|
+//! | exponential | 1.3 u, measured; below 1 ulp, tested | 3e-6, tested: 50 u |
+//! | sum of four | 2 u: two roundings | 2 u |
+//! | sum of a chunk | nearly exact: high part and rounding errors (Knuth's TwoSum) | 12 u: up to 12 roundings |
+//! | chunks together | nearly exact: the same | nearly exact: the same |
+//! | one over the sum | 2^-34: a second part by one Newton step | 2 u: sum and quotient rounded |
+//! | times the exponential | half an ulp: one fused rounding | 1 u, then half an ulp |
+//!
+//! A result has its own exponential's error and its sum's. Relative error d is at most `d 2^p` units in the last place
+//! of p significant bits, reached just below a power of two. So, were all errors to be the largest and to conspire:
+//!
+//! | output | bound, ulp | largest in the throughput bench | what the tests hold results to |
+//! |---|---|---|---|
+//! | f32 | (1.3 + 1.3 + 2) + 0.5 = 5.1 | 1.97 | 4 |
+//! | f16 | 2^11 (2 * 3e-6 + 17 u) + 0.5 = 0.515 | 0.51 | 0.51 |
+//! | bf16 | 2^8 (2 * 3e-6 + 17 u) + 0.5 = 0.502 | 0.50 | 0.51 |
+//!
+//! The bench measured 19 lengths from 32 to 262,144 on an H200. Between what it found and the bound lie rows made for
+//! the purpose: with `[-1.7923808, -2.4840791, -1.7879523, -2.4852915]` 155 times over, -2.5818517 and three of
+//! -inf, whose exponentials and sums of four all err upwards and one of whose exponentials errs downwards, that one
+//! result is off by 4.48 ulp. Errors of rows that nobody made for it do not all have one sign, and average out.
+//! So 4 ulp is what the tests' inputs stay within, and 5.1 what holds for every row.
+//!
+//! A result is rounded once, subnormal ones too: until then only powers of two multiply it. That is also why it has the same bits
+//! whatever chunk its exponential was taken in. For rows of one live element the two parts of the
+//! reciprocal give exactly 1.
+//!
+//! The fast exponential of long 16-bit rows ([below](#what-the-bits-depend-on)) is the GPU's `ex2.approx`, of an argument
+//! relative to a maximum, taken once for the sum and again for the results; sums and results are made as above, and the tests hold them to the same 0.51.
+//!
+//! # What becomes of special values
+//!
+//! | in a row | gives |
+//! |---|---|
+//! | a NaN | NaN in the whole row, and in no other; with [`NanPolicy::Ignore`] it counts as -inf |
+//! | +inf | NaN in the whole row, as `inf - inf` has it |
+//! | -inf beside finite numbers | +0 there |
+//! | nothing but -inf, or ignored NaNs | zeros; with [`FullyMasked::Uniform`] `1 / cols`, with [`FullyMasked::Nan`] NaN |
+//! | one element that is finite | exactly 1 there |
+//! | no element, or no row at all | nothing, without a launch or an error |
+//!
+//! * The scale comes first, rounded to f32 once, and follows IEEE: 0 times infinity is NaN, -inf times a
+//!   negative scale +inf. It has to be finite.
+//! * NaN results are quiet and have one pattern: `0x7fc00000` in f32, `0x7e00` in f16, `0x7fc0` in bf16.
+//! * Subnormal results are kept, not flushed to 0. No result is negative, or -0.
+//! * The input is never written, except in place. Nothing outside the rows is read or written: not
+//!   the gaps between them either.
+//!
+//! # What the bits depend on
+//!
+//! On the row, the scale, the policies and the types.
+//!
+//! | from | to | same bits | except for long 16-bit rows, unless [`Softmax::reproducible`] |
+//! |---|---|---|---|
+//! | a run | the next | yes | yes |
+//! | a row alone | any place in any batch | yes | yes |
+//! | one alignment, or stride | another | yes | yes |
+//! | a way | another | yes | yes, among those that the plan takes |
+//! | one kind of GPU | another | yes | no: 1 ulp of the output |
+//! | a GPU | the emulator | yes | no: 1 ulp of the output |
+//!
+//! *Long 16-bit rows* are those of more than 4,096 elements, with the same 16-bit type in and out: up to 262,144
+//! elements, or what the device can hold, the plan takes `ex2.approx`, whose last bits are the device's. Whether it
+//! does depends on length, types and device alone. Everywhere else kernels use additions, multiplications, fused
+//! multiply-adds, divisions and conversions that IEEE 754 rounds in one way, in an order that is fixed; there are
+//! no atomic additions. This is compared on an H200 and the emulator; that other kinds of GPU agree follows from the
+//! arithmetic, and has not been run.
+//!
+//! # How far it is tested
+//!
+//! | limit | accepted | computed and checked |
+//! |---|---|---|
+//! | elements a row | 1 to 2^31 - 1 ([`MAX_COLS`]); 0 is nothing to do | every length to 1,024; both sides of every threshold of the plan, past 262,144 |
+//! | rows | any number; from 2^31 on several launches | 2,200,000,000 |
+//! | elements, offsets, strides | what memory can address; 64-bit throughout | more than 2^32 elements, rows 2^32 + 8 elements apart |
+//! | leading dimensions | any number | up to 7 |
+//!
+//! Leading dimensions that lie as one in memory are walked as one; of what is left a launch walks four, and the rest
+//! take several launches. A row so long that only `stream` takes it is tested just past 262,144; what lies far beyond has
+//! been checked as a plan, not computed. Tensors beyond 2^31 elements are tested on a GPU only, where it has the
+//! memory; without one, tests check the kernels' offset arithmetic with the same numbers.
+//!
+//! Cases run by every way that can hold them (fewer where the emulator would take too long), on the emulator and on the GPU if there is one: against an oracle in f64,
+//! for equal bits, and with guards around the tensors. The emulator also checks every access of the kernels.
+//!
+//! # When to use something else
+//!
+//! * **Attention scores that nobody else needs**: a fused attention kernel never writes them. A softmax of its own costs two
+//!   writes and two reads of the whole matrix, however fast it is.
+//! * **Inside a graph of cuDNN**: leave softmax to cuDNN there. This library's calls can be captured into CUDA
+//!   graphs after [`Softmax::prepare`], but they stay kernels of their own.
+//! * **A few numbers on the CPU**: a loop. The emulator runs every thread of a GPU as a coroutine; it is for correct results where no
+//!   GPU is, and for tests, not for speed.
+//!
+//! [`Softmax::plan`]: crate::Softmax::plan
+//! [`Softmax::prepare`]: crate::Softmax::prepare
+//! [`Softmax::reproducible`]: crate::Softmax::reproducible
+//! [`NanPolicy::Ignore`]: crate::NanPolicy::Ignore
+//! [`FullyMasked::Uniform`]: crate::FullyMasked::Uniform
+//! [`FullyMasked::Nan`]: crate::FullyMasked::Nan
+//! [`MAX_COLS`]: crate::MAX_COLS
