@@ -5,7 +5,7 @@ use cuda_std::ext::convert::{
 };
 use cuda_std::ext::{Global, U32x2, U32x4, Word};
 
-use crate::exp::{Accuracy, Full, Short};
+use crate::exp::{Accuracy, Full, Half, Short};
 
 /// A type of tensor element. Arithmetic is in f32 whatever the type.
 pub trait Element: Copy {
@@ -124,10 +124,10 @@ impl Element for F32 {
 
 /// What f16 and bf16 share: two elements in a 32-bit register.
 macro_rules! sixteen_bits {
-    ($type:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal) => {
+    ($type:ty, $accuracy:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal) => {
         impl Element for $type {
             type Word = u16;
-            type Accuracy = Short;
+            type Accuracy = $accuracy;
             const VECTOR: usize = 8;
             const NAN: u16 = $nan;
 
@@ -181,5 +181,12 @@ macro_rules! sixteen_bits {
     };
 }
 
-sixteen_bits!(F16, f16_to_f32, f32_to_f16, f32x2_to_f16x2, 0x7e00);
-sixteen_bits!(Bf16, bf16_to_f32, f32_to_bf16, f32x2_to_bf16x2, 0x7fc0);
+sixteen_bits!(F16, Half, f16_to_f32, f32_to_f16, f32x2_to_f16x2, 0x7e00);
+sixteen_bits!(
+    Bf16,
+    Short,
+    bf16_to_f32,
+    f32_to_bf16,
+    f32x2_to_bf16x2,
+    0x7fc0
+);

@@ -27,6 +27,16 @@ impl Pair {
     /// The empty sum.
     pub const ZERO: Self = Self { hi: 0.0, lo: 0.0 };
 
+    /// The sum of two numbers. The same bits either way round.
+    #[inline(always)]
+    pub fn of<A: Accuracy>(a: f32, b: f32) -> Self {
+        if A::PAIRS {
+            Self::two_sum(a, b)
+        } else {
+            Self { hi: a + b, lo: 0.0 }
+        }
+    }
+
     /// `a + b`, and what rounding took from it (Knuth's TwoSum).
     #[inline(always)]
     fn two_sum(a: f32, b: f32) -> Self {
@@ -51,22 +61,6 @@ impl Pair {
         Self {
             hi,
             lo: (self.lo + other.lo) + error,
-        }
-    }
-
-    /// The sum of a pair and one f32.
-    #[inline(always)]
-    pub fn plus_f32<A: Accuracy>(self, other: f32) -> Self {
-        if !A::PAIRS {
-            return Self {
-                hi: self.hi + other,
-                lo: 0.0,
-            };
-        }
-        let Self { hi, lo: error } = Self::two_sum(self.hi, other);
-        Self {
-            hi,
-            lo: self.lo + error,
         }
     }
 

@@ -308,10 +308,14 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         let e = &self.values[step];
         let mut i = 0;
         while i < word {
-            let four = (e[i] + e[i + 2 * word]) + (e[i + word] + e[i + 3 * word]);
+            let (even, odd) = (
+                Pair::of::<A>(e[i], e[i + 2 * word]),
+                Pair::of::<A>(e[i + word], e[i + 3 * word]),
+            );
+            let four = even.plus::<A>(odd);
             sum = Some(match sum {
-                Some(sum) => sum.plus_f32::<A>(four),
-                None => Pair { hi: four, lo: 0.0 },
+                Some(sum) => sum.plus::<A>(four),
+                None => four,
             });
             i += 1;
         }

@@ -5,6 +5,7 @@
 //! | [`mod@format`] | data types as the tests know them; the one table of tolerances |
 //! | [`oracle`] | softmax in f64, and the comparison with it |
 //! | [`content`], [`random`] | what stands in a row |
+//! | [`conspiracy`] | rows made for the largest error |
 //! | [`case`] | one softmax call, down to where every row lies |
 //! | [`strategy`], [`property`] | what proptest draws, and how a failure is kept |
 //! | [`lengths`] | row lengths at which something changes |
@@ -14,6 +15,7 @@
 
 pub mod backend;
 pub mod case;
+pub mod conspiracy;
 pub mod content;
 pub mod format;
 pub mod lengths;

@@ -1,7 +1,7 @@
 //! The kernels' exponential alone, against f64.
 
 use kernels_gpu::exp::{
-    Accuracy, CUTOFF, DIRECT_LIMIT, Full, Reference, Short, exponent_of, power_of_two,
+    Accuracy, CUTOFF, DIRECT_LIMIT, Full, Half, Reference, Short, exponent_of, power_of_two,
 };
 use warp_softmax_tests::random::Random;
 
@@ -80,14 +80,30 @@ fn rounding_boundaries() -> impl Iterator<Item = (f32, f32)> {
     })
 }
 
+/// What the largest error of whole results is derived from: 1.33 * 2^-24 relative.
 #[test]
 fn full_is_within_one_ulp() {
-    for (name, (ulp, _)) in [
+    for (name, (ulp, relative)) in [
         ("maxima", worst::<Full>(maxima())),
         ("below zero", worst::<Full>(below_zero())),
         ("rounding boundaries", worst::<Full>(rounding_boundaries())),
     ] {
         assert!(ulp <= 1.0, "{name}: {ulp} ulp");
+        assert!(
+            relative <= 1.33 / f64::from(1 << 24),
+            "{name}: {relative} relative"
+        );
+    }
+}
+
+#[test]
+fn half_is_within_three_ten_millionths() {
+    for (name, (_, relative)) in [
+        ("maxima", worst::<Half>(maxima())),
+        ("below zero", worst::<Half>(below_zero())),
+        ("rounding boundaries", worst::<Half>(rounding_boundaries())),
+    ] {
+        assert!(relative <= 3e-7, "{name}: {relative} relative");
     }
 }
 
@@ -135,6 +151,11 @@ fn full_has_the_same_significand_whatever_the_reference() {
 }
 
 #[test]
+fn half_has_the_same_significand_whatever_the_reference() {
+    reference_moves_only_the_exponent::<Half>();
+}
+
+#[test]
 fn short_has_the_same_significand_whatever_the_reference() {
     reference_moves_only_the_exponent::<Short>();
 }
@@ -174,6 +195,11 @@ fn terms_end_at_the_cutoff<A: Accuracy>() {
 #[test]
 fn full_ends_at_the_cutoff() {
     terms_end_at_the_cutoff::<Full>();
+}
+
+#[test]
+fn half_ends_at_the_cutoff() {
+    terms_end_at_the_cutoff::<Half>();
 }
 
 #[test]

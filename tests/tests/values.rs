@@ -1,12 +1,15 @@
 //! Every kind of content, at a length of every regime, against the oracle.
 
+use warp_softmax::DType;
 use warp_softmax_tests::case::Case;
+use warp_softmax_tests::conspiracy;
 use warp_softmax_tests::content::{Content, Place};
 use warp_softmax_tests::format::PAIRS;
 use warp_softmax_tests::lengths::FEW;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::runner::Runner;
+use warp_softmax_tests::settings;
 use warp_softmax_tests::strategy;
 
 #[test]
@@ -102,6 +105,29 @@ fn a_row_of_one_element_is_one() {
         let results = runner.check(&case);
         let one = warp_softmax_tests::format::Format::bits(types.1, 1.0);
         assert!(results.rows().all(|row| row == [one]), "{results:?}");
+    }
+    runner.finish();
+}
+
+/// Errors that all have one sign, but for the last result's: not a row that anyone draws.
+#[test]
+fn errors_that_conspire() {
+    let runner = Runner::new("conspiracies");
+    let f32s = (DType::F32, DType::F32);
+    let mut known = [-1.7923808f32, -2.4840791, -1.7879523, -2.4852915].repeat(156);
+    known[620..].fill(f32::NEG_INFINITY);
+    known[620] = -2.5818517;
+    runner.check(&Case::new(f32s, &[1], 624).fill(|_| known.clone()));
+    let mut random = Random::new(settings::seed());
+    for _ in 0..settings::cases() {
+        for output in DType::ALL {
+            let longest = [1_500, 9_000][usize::from(random.below(4) == 0)];
+            let cols = 5 + random.below(longest);
+            runner.check(
+                &Case::new((DType::F32, output), &[2], cols)
+                    .fill(|r| conspiracy::row(output, cols, r == 0, &mut random)),
+            );
+        }
     }
     runner.finish();
 }
