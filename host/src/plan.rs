@@ -109,7 +109,7 @@ impl Exp {
         // Longest row that the device can cover with them, aligned or not.
         let longest = match properties.max_cluster_blocks {
             1 if properties.max_shared_bytes_per_block
-                < chunked::stages_bytes(MAX_WARPS, 1, 32_768) =>
+                < chunked::stages_bytes(MAX_WARPS, 1, 32_768, 2, 2) =>
             {
                 0
             }
@@ -172,14 +172,14 @@ const SHORTEST_SPLIT: usize = 4096;
 
 /// Most warps of a block of a split row.
 const MAX_SPLIT_WARPS: u32 = 16;
+/// Most warps of a block that stages a row and holds it in registers.
+const MAX_STAGED_WARPS: u32 = 24;
 /// Warps of a block that parks chunks, where it has several a warp.
 const PARKED_WARPS: u32 = 8;
 /// Shared memory of a block of a split row that is parked.
 const PARKED_BYTES: u32 = 64 * 1024;
 /// Longest 16-bit row that never has fast exponentials.
 const LONGEST_IEEE: u32 = 4096;
-/// Warps of a block of a split row that is staged.
-const SPLIT_STAGED_WARPS: u32 = 4;
 /// Most blocks of a launch.
 const MAX_GRID: u32 = i32::MAX as u32;
 /// Longest row that a cluster of any device covers.
@@ -214,34 +214,38 @@ static F32: &[Choice] = &[
     warp_any(4, 1, 1),
     warp_any(8, 1, 2),
     warp_any(16, 2, 2),
-    // 0.988 at 33 columns; `warp` 0.718.
+    // 0.992 at 33 columns; `warp` 0.718.
     packed(36, 1, 9),
-    // 0.990 at 50 columns.
+    // 0.952 at 50 columns.
     packed(64, 1, 16),
-    // 0.772 at 65 columns, 0.986 at 127.
+    // 0.989 at 127 columns.
     packed(128, 4, 8),
-    // 0.625 at 255 columns, 0.984 at 501; `staged` 0.661 at 501.
-    packed(512, 32, 4),
+    // 0.987 at 255 columns; 32 lanes with four vectors each 0.625.
+    packed(256, 8, 8),
+    // 0.986 at 501 columns.
+    packed(512, 16, 8),
     // With gaps between the rows. Not yet measured; without gaps 0.718 at 33 columns.
     warp_any(32, 4, 2),
     warp_any(64, 8, 2),
     warp_any(128, 16, 2),
     warp_any(256, 32, 2),
-    // 0.981 at 1,001 columns.
+    // 0.985 at 1,001 columns.
     line(1024, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
     // 0.991 at 2,048 columns; `block` 0.967.
     line(2048, Rows::Any, Cover::Staged(Exp::Ieee, 2)),
-    // 0.981 at 4,096 columns, 0.982 at 8,192, 0.995 at 16,384; `block` 0.968, 0.967, 0.972.
+    // 0.975 at 4,096 columns, 0.978 at 8,192; `block` 0.968, 0.967.
     line(16_384, Rows::Aligned, Cover::Parked(Exp::Ieee)),
-    // 0.986 at 4,097 and 10,001 columns.
-    line(16_384, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 0.983 at 32,768 columns; `block` 0.981, `staged` 0.901.
+    // 0.986 at 3,001 columns, 0.980 at 4,096; with two chunks a warp 0.891, 0.969.
+    line(4096, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
+    // 0.994 at 5,001 columns, 0.972 at 10,001, 0.981 at 20,001; with one chunk a warp 0.833 at 5,001.
+    line(24_576, Rows::Any, Cover::Staged(Exp::Ieee, 2)),
+    // 0.983 at 32,768 columns; `block` 0.981, `staged` 0.872.
     line(32_768, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
     // 0.986 at 65,536 columns; `split_parked` 0.981.
     line(65_536, Rows::Aligned, Cover::Split(Exp::Ieee)),
-    // 0.974 at 131,072 columns, 0.977 at 128,256, 0.939 at 262,144; `split` 0.963, 0.961, 0.877.
+    // 0.948 at 128,256 columns, 0.917 at 262,144; `split` 0.927 at 128,256.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
-    // 0.858 at 50,257 columns; `stream` 0.380.
+    // 0.895 at 50,257 columns, 0.905 at 65,537; `stream` 0.380 at 50,257.
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
     // On devices without clusters. Not yet measured there.
     line(32_768, Rows::Aligned, Cover::Block),
@@ -273,37 +277,48 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
     line(16_384, Rows::Aligned, Cover::Block),
-    // 0.978 at 8,192 columns, 0.989 at 16,384, 0.972 at 32,768.
+    // 0.973 at 8,192 columns, 0.989 at 16,384, 0.974 at 32,768.
     line(32_768, Rows::Aligned, Cover::Parked(Exp::Fast)),
-    // 0.955 at 65,536 columns with two blocks of 8 warps.
+    // 0.975 at 65,536 columns, 0.976 at 128,256 and 131,072, 0.958 at 262,144.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Fast)),
     // 0.840 at 32,768 columns, 0.794 at 65,536, 0.712 at 128,256; `split_parked` 0.623 at 65,536, `parked`
     // 0.712 at 16,384.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::Split(Exp::Ieee)),
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
     line(32_768, Rows::Aligned, Cover::Parked(Exp::Ieee)),
-    // 0.390 at 9 columns; `packed` with three vectors a lane 0.256.
+    // 0.533 at 9 columns; `warp` 0.390.
+    packed(8, 1, 1),
+    packed(16, 1, 2),
+    // 0.719 at 17 columns, 0.950 at 31, 0.905 at 33, 0.933 at 41, 0.980 at 50, 0.985 at 63; with five vectors a lane
+    // that need not be whole 0.818 at 33.
+    packed(24, 1, 3),
+    packed(32, 1, 4),
+    packed(40, 1, 5),
+    packed(48, 1, 6),
+    packed(56, 1, 7),
+    packed(64, 1, 8),
+    // 0.532 at 65 columns, 0.923 at 127.
+    packed(128, 4, 4),
+    // 0.894 at 255 columns.
+    packed(256, 8, 4),
+    // 0.880 at 501 columns; 32 lanes with two vectors each 0.726.
+    packed(512, 16, 4),
+    // 0.985 at 1,001 columns; `staged` 0.848.
+    packed(1024, 32, 4),
+    // With gaps between the rows. Not yet measured; without gaps 0.525 at 33 columns.
     warp_any(8, 1, 1),
     warp_any(16, 1, 2),
-    // 0.582 at 33 columns; `warp` 0.525.
-    packed(40, 1, 5),
-    // 0.520 at 50 columns.
-    packed(64, 1, 8),
-    // 0.658 at 127 columns.
-    packed(128, 4, 4),
-    // 0.559 at 501 columns; `staged` 0.432.
-    packed(512, 32, 2),
-    // With gaps between the rows. Not yet measured; without gaps 0.525 at 33 columns.
     warp_any(32, 2, 2),
     warp_any(64, 4, 2),
     warp_any(128, 8, 2),
     warp_any(256, 16, 2),
-    // 0.713 at 1,001 columns.
+    // 0.836 at 2,001 columns, 0.831 at 4,001.
     line(4096, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 0.666 at 4,097 columns.
-    line(32_768, Rows::Any, Cover::Staged(Exp::Fast, 1)),
+    // 0.876 at 5,001 columns, 0.983 at 9,001, 0.960 at 20,001, 0.975 at 30,001.
+    line(32_768, Rows::Any, Cover::Staged(Exp::Fast, 4)),
     line(32_768, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 0.521 at 50,257 columns; IEEE 0.363, `stream` 0.183.
+    // 0.893 at 40,001 columns, 0.840 at 50,257, 0.789 at 100,001, 0.754 at 200,001; IEEE 0.374 at 50,257, `stream`
+    // 0.183.
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Fast)),
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
     STREAM,
@@ -371,6 +386,7 @@ impl Cover {
             Self::Warp { lanes, steps } | Self::Packed { lanes, steps } => {
                 lanes * steps * input.vector_elems()
             }
+            Self::Staged(..) if !self.stages_several(input) => MAX_STAGED_WARPS * CHUNK,
             Self::Block | Self::Staged(..) => MAX_WARPS * CHUNK,
             // As much as shared memory holds.
             Self::Parked(_) => LONGEST_SPLIT,
@@ -384,7 +400,11 @@ impl Cover {
     /// Whether the kernel can do with the rows, and the device with the kernel.
     fn can_run(self, problem: &Problem, properties: &DeviceProperties) -> bool {
         match self {
-            Self::Packed { .. } => problem.is_packed(),
+            Self::Packed { lanes, steps } => {
+                let vector = problem.input().vector_elems();
+                problem.is_packed()
+                    && problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
+            }
             Self::Parked(_) => is_aligned(problem),
             Self::SplitParked(_) => is_aligned(problem) && properties.max_cluster_blocks > 1,
             Self::Split(_) | Self::SplitStaged(_) => properties.max_cluster_blocks > 1,
@@ -421,8 +441,13 @@ impl Cover {
             Self::SplitParked(_) => {
                 (chunks * CHUNK * input.size_bytes() as u32).div_ceil(PARKED_BYTES)
             }
-            // f32 at 50,257 columns, 4 warps with two chunks each: 0.858 with 7 blocks, 0.812 with 8.
-            Self::SplitStaged(_) => chunks.div_ceil(2 * SPLIT_STAGED_WARPS),
+            Self::SplitStaged(_) if !self.stages_several(input) => {
+                chunks.div_ceil(8).next_power_of_two()
+            }
+            // bf16 at 50,257 columns: 0.840 with 2 blocks, 0.812 with 3, 0.752 with 4.
+            Self::SplitStaged(Exp::Fast) => large_clusters_whole(chunks.div_ceil(25)),
+            // f32 at 50,257 columns: 0.895 with 5 blocks, 0.870 with 7; at 128,256 0.907 with 16, 0.855 with 12.
+            Self::SplitStaged(Exp::Ieee) => large_clusters_whole(chunks.div_ceil(11)),
             _ => return 1,
         };
         blocks.clamp(2, properties.max_cluster_blocks)
@@ -441,10 +466,24 @@ impl Cover {
             Self::Parked(_) if input == DType::F32 => chunks.min(most),
             Self::Parked(_) => chunks.div_ceil(2).min(PARKED_WARPS),
             Self::SplitParked(_) => chunks.div_ceil(cluster).min(PARKED_WARPS),
+            // One warp needs no exchange: bf16 at 5,001 columns 0.876, with two 0.819.
+            Self::Staged(Exp::Fast, per_warp) if chunks <= per_warp + 1 => 1,
             Self::Staged(_, per_warp) => chunks.div_ceil(per_warp.max(chunks.div_ceil(most))),
-            Self::SplitStaged(_) => chunks.div_ceil(cluster).min(SPLIT_STAGED_WARPS),
+            Self::SplitStaged(_) if !self.stages_several(input) => chunks.div_ceil(cluster),
+            Self::SplitStaged(exp) => {
+                let each = match exp {
+                    Exp::Fast => 4,
+                    Exp::Ieee => 2,
+                };
+                chunks.div_ceil(cluster).div_ceil(each).min(most)
+            }
             Self::Stream => stream::BLOCK_THREADS / WARP,
         }
+    }
+
+    /// Whether a staged way can give a warp several chunks: not where it holds them in registers.
+    fn stages_several(self, input: DType) -> bool {
+        input == DType::F32 || self.exp() == Exp::Fast
     }
 
     fn elems_per_thread(self, input: DType) -> u32 {
@@ -465,14 +504,16 @@ impl Cover {
     fn shared_bytes(self, warps: u32, cluster: u32, problem: &Problem, cols: u32) -> u32 {
         let chunks = chunked::chunks(cols);
         let size_in = problem.input().size_bytes() as u32;
+        let size_out = problem.output().size_bytes() as u32;
         match self {
             Self::Warp { .. } => 0,
-            Self::Packed { lanes, .. } => {
+            Self::Packed { lanes, steps } => {
                 let widest = problem
                     .input()
                     .size_bytes()
                     .max(problem.output().size_bytes());
-                warps * packed::stage_bytes(lanes, cols, widest as u32)
+                let vector = problem.input().vector_elems();
+                warps * packed::stage_bytes(lanes, steps, vector, cols, widest as u32)
             }
             Self::Block => Block::bytes(warps),
             Self::Parked(_) => {
@@ -481,14 +522,22 @@ impl Cover {
             Self::SplitParked(_) => {
                 chunked::parked_bytes(warps, cluster, cols, size_in) + Cluster::bytes(chunks)
             }
-            Self::Staged(..) => chunked::stages_bytes(warps, 1, cols) + Block::bytes(chunks),
+            Self::Staged(..) => {
+                chunked::stages_bytes(warps, 1, cols, size_in, size_out) + Block::bytes(chunks)
+            }
             Self::Split(_) => Cluster::bytes(chunks),
             Self::SplitStaged(_) => {
-                chunked::stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks)
+                chunked::stages_bytes(warps, cluster, cols, size_in, size_out)
+                    + Cluster::bytes(chunks)
             }
             Self::Stream => stream::SHARED_BYTES,
         }
     }
+}
+
+/// A number of blocks, or 16 where it is above 8: not all of those leave few multiprocessors idle.
+fn large_clusters_whole(blocks: u32) -> u32 {
+    if blocks > 8 { 16 } else { blocks }
 }
 
 /// The longest row, up to `longest`, that `fits`; if one does, so do all that are shorter.
@@ -772,7 +821,7 @@ mod tests {
     }
 
     /// Elements that the plan's kernel can hold, by what its name says.
-    fn capacity(plan: &Plan, input: DType) -> usize {
+    fn capacity(plan: &Plan, (input, output): (DType, DType)) -> usize {
         let name = plan.kernel_name();
         let threads = plan.threads_per_block() as usize;
         match plan.way() {
@@ -794,7 +843,14 @@ mod tests {
             }
             // A stage for every chunk.
             Way::Staged | Way::SplitStaged => {
-                (plan.shared_bytes() / chunked::stages_bytes(1, 1, 1)) as usize
+                (plan.shared_bytes()
+                    / chunked::stages_bytes(
+                        1,
+                        1,
+                        1,
+                        input.size_bytes() as u32,
+                        output.size_bytes() as u32,
+                    )) as usize
                     * CHUNK as usize
                     * plan.blocks_per_row() as usize
             }
@@ -820,7 +876,9 @@ mod tests {
                         assert_eq!((Some(way), given), (forced, cols));
                         let expected = match way {
                             Way::Warp => 1024,
-                            Way::Packed => 512,
+                            Way::Packed if input == DType::F32 => 512,
+                            Way::Packed => 1024,
+                            Way::Staged if input != DType::F32 => 24_576,
                             // The device has no clusters.
                             Way::Split | Way::SplitParked | Way::SplitStaged => 0,
                             // 0: rows that are not aligned, or types without a kernel. Else what the
@@ -845,7 +903,7 @@ mod tests {
                     "{}",
                     kernel.name
                 );
-                assert!(capacity(&plan, input) >= cols, "{cols}: {plan}");
+                assert!(capacity(&plan, types) >= cols, "{cols}: {plan}");
                 assert!(
                     plan.threads_per_block() <= kernel.max_threads,
                     "{cols}: {plan}"
@@ -872,16 +930,17 @@ mod tests {
                 .way()
         };
         for (cols, f32s, halves) in [
-            (1, Way::Warp, Way::Warp),
+            (1, Way::Warp, Way::Packed),
             (17, Way::Packed, Way::Packed),
             (33, Way::Packed, Way::Packed),
             (512, Way::Warp, Way::Warp),
-            (513, Way::Staged, Way::Staged),
+            (513, Way::Staged, Way::Packed),
             (1024, Way::Warp, Way::Warp),
             (1025, Way::Staged, Way::Staged),
             (1032, Way::Staged, Way::Block),
             (16_384, Way::Parked, Way::Block),
-            (32_767, Way::SplitStaged, Way::Staged),
+            (24_575, Way::Staged, Way::Staged),
+            (24_577, Way::SplitStaged, Way::SplitStaged),
             (32_768, Way::SplitParked, Way::Split),
             (32_769, Way::SplitStaged, Way::SplitStaged),
             (32_776, Way::Split, Way::Split),
@@ -919,7 +978,8 @@ mod tests {
         assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
-        assert_eq!(shape(100, 50_257, Way::SplitStaged), (7, 4));
+        assert_eq!(shape(100, 50_257, Way::SplitStaged), (5, 5));
+        assert_eq!(shape(100, 128_257, Way::SplitStaged), (16, 4));
         assert_eq!(shape(100, 32_768, Way::SplitParked), (2, 8));
         assert_eq!(shape(100, 128_256, Way::SplitParked), (8, 8));
         assert_eq!(shape(100, 262_144, Way::SplitParked), (16, 8));

@@ -3,24 +3,23 @@
 //! Each warp takes its exponentials relative to its own chunk's maximum, so that one exchange
 //! settles maximum and sum together.
 //!
-//! | way | a chunk is held in | chunks a warp | exchange |
+//! | way, among the warps of a block or of a cluster | a chunk comes and goes | and is held in | chunks a warp |
 //! |---|---|---|---|
-//! | `block` | registers | 1 | a block |
-//! | `split` | registers | 1 | a cluster |
-//! | `parked` | shared memory, each lane's vectors by themselves | any number | a block |
-//! | `split_parked` | shared memory, each lane's vectors by themselves | any number | a cluster |
-//! | `staged` | shared memory, as f32 exponentials | any number | a block |
-//! | `split_staged` | shared memory, as f32 exponentials | any number | a cluster |
+//! | `block`, `split` | straight | registers | 1 |
+//! | `parked`, `split_parked` | straight | shared memory, each lane's vectors by themselves | any number |
+//! | `staged`, `split_staged` of 16-bit inputs | through a stage | registers | 1 |
+//! | the same, with fast exponentials | through a stage | the stage, as inputs | any number |
+//! | the same of f32 inputs | through a stage | the stage, as exponentials | any number |
 
 use cuda_std::ext::Global;
-use cuda_std::ext::async_copy::{commit_group, copy_16, wait_group};
+use cuda_std::ext::async_copy::{commit_group, copy_16, wait_all, wait_group};
 use cuda_std::ext::math::{opaque_u32, unchecked_div_u32};
 use cuda_std::thread::{block_dim_x, thread_idx_x};
 use cuda_std::warp::{lane_id, sync_warp};
 
-use crate::element::Element;
+use crate::element::{Element, F32};
 use crate::exchange::Exchange;
-use crate::exp::Accuracy;
+use crate::exp::{Accuracy, Reference};
 use crate::online::Outcome;
 use crate::options::Options;
 use crate::reduce::WARP;
@@ -34,16 +33,18 @@ pub const fn chunks(cols: u32) -> u32 {
     cols.div_ceil(CHUNK)
 }
 
-/// One block's share of its row, with exponentials of accuracy `E`, in registers.
+/// One block's share of its row, with exponentials of accuracy `E`, in registers. `STAGED` rows need not be aligned:
+/// inputs and results go through a stage.
 ///
 /// # Safety
 ///
 /// * **in-bounds**: for every row, `layout` leads to `cols` elements of `x` that can be read and of `y` that
-///   can be written, and rows of `y` do not overlap; the block has the exchange's shared memory.
+///   can be written, and rows of `y` do not overlap; the block has shared memory for the stages, if `STAGED`
+///   [`stages_bytes`], and after them the exchange's.
 /// * **covered**: the grid has as many blocks a row as the exchange is among, a block has whole warps, and a
 ///   row no more chunks than warps; `cols` is at least 1.
 #[inline(always)]
-pub unsafe fn in_registers<In, Out, E, X, const STEPS: usize, const V: usize>(
+pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
     y: Global<Out::Word>,
     cols: u32,
@@ -56,16 +57,39 @@ pub unsafe fn in_registers<In, Out, E, X, const STEPS: usize, const V: usize>(
     X: Exchange,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
+    let bytes = if STAGED {
+        stage_bytes(size_of::<In::Word>() as u32, size_of::<Out::Word>() as u32)
+    } else {
+        0
+    };
     // SAFETY: in-bounds: the caller's.
-    let mut exchange = unsafe { X::new(0, chunks(cols)) };
+    let mut exchange = unsafe { X::new(block_dim_x() / WARP * bytes, chunks(cols)) };
     let chunk = X::warp();
+    let stage = Stage::at(thread_idx_x() / WARP * bytes);
     let mut shift = 0.0;
     let (tile, max, whole) = loop {
         let (offset, _) = layout.locate(X::row());
         // SAFETY: in-bounds: the caller's.
         let input = unsafe { Row::<In>::new(x.at(offset), cols) };
-        let mut tile = Tile::<WARP, STEPS, V>::load(input, chunk * CHUNK, options);
-        exchange.begin();
+        let mut tile = if STAGED {
+            let span = input.span(chunk * CHUNK);
+            // SAFETY: in-bounds: the caller's; own: a stage a warp.
+            unsafe {
+                stage.bring(span, CHUNK / WARP);
+                stage.fill(span, CHUNK);
+            }
+            exchange.begin();
+            wait_all();
+            // SAFETY: all lanes call the barrier; written: the chunk was brought.
+            unsafe {
+                sync_warp(u32::MAX);
+                Tile::<WARP, STEPS, V>::from_stage::<In>(stage, span.skew, span.count(), options)
+            }
+        } else {
+            let tile = Tile::<WARP, STEPS, V>::load(input, chunk * CHUNK, options);
+            exchange.begin();
+            tile
+        };
         if shift != 0.0 {
             tile.map(|z| z - shift);
         }
@@ -88,23 +112,48 @@ pub unsafe fn in_registers<In, Out, E, X, const STEPS: usize, const V: usize>(
         exchange.again();
     };
     let outcome = Outcome::of(whole, cols, options).for_part(max, whole.max);
-    // Opaque, so that the address is computed here, and not kept in registers from the beginning on.
-    let (_, offset) = layout.locate(opaque_u32(X::row()));
-    // SAFETY: in-bounds: the caller's; the row is this exchange's alone, and a chunk the warp's.
-    unsafe { tile.store(Row::<Out>::new(y.at(offset), cols), outcome) };
+    // Opaque, so that the address is computed where it is used, and not kept in registers from the beginning on.
+    let output = || {
+        let (_, offset) = layout.locate(opaque_u32(X::row()));
+        // SAFETY: in-bounds: the caller's.
+        unsafe { Row::<Out>::new(y.at(offset), cols) }
+    };
+    // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; all lanes call the barrier, and
+    // have read the stage before the exchange.
+    unsafe {
+        match outcome {
+            _ if !STAGED => tile.store(output(), outcome),
+            Outcome::Normalise(normaliser) => {
+                tile.results_to_stage::<Out, E>(stage, normaliser);
+                sync_warp(u32::MAX);
+                stage.send_shifted(output().span(chunk * CHUNK), CHUNK / WARP);
+            }
+            Outcome::Fill(value) => output().span(chunk * CHUNK).fill(Out::narrow_any(value)),
+        }
+    }
 }
 
-/// Shared memory for a chunk: its inputs, of any type, and in their place as many f32, shifted by as many
-/// elements of the output as a line has at most.
-const STAGE_BYTES: u32 = Stage::bytes(CHUNK, 4) + 128;
-
-/// Shared memory of a block of `warps` warps, `blocks` of which share a row, for the stages.
+/// Shared memory for a chunk in a stage: its inputs, wherever in a line they begin, and in their place either as many
+/// f32, which begin wherever the output does, or from the start on the results.
 #[inline(always)]
-pub const fn stages_bytes(warps: u32, blocks: u32, cols: u32) -> u32 {
-    warps * chunks(cols).div_ceil(warps * blocks) * STAGE_BYTES
+const fn stage_bytes(size_in: u32, size_out: u32) -> u32 {
+    let inputs = Stage::bytes(CHUNK, size_in);
+    if size_in == 4 {
+        return inputs + 128;
+    }
+    let results = CHUNK * size_out;
+    if inputs > results { inputs } else { results }
 }
 
-/// One block's share of its row, with exponentials of accuracy `E`, in shared memory: rows need not be aligned.
+/// Shared memory of a block of `warps` warps, `blocks` of which share a row, for the stages of elements of `size_in`
+/// bytes, results of `size_out`.
+#[inline(always)]
+pub const fn stages_bytes(warps: u32, blocks: u32, cols: u32, size_in: u32, size_out: u32) -> u32 {
+    warps * chunks(cols).div_ceil(warps * blocks) * stage_bytes(size_in, size_out)
+}
+
+/// One block's share of its row, with exponentials of accuracy `E`, in shared memory: rows need not be aligned. f32
+/// inputs are replaced by their exponentials, others exponentiated twice.
 ///
 /// # Safety
 ///
@@ -124,6 +173,8 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     X: Exchange,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
+    const { assert!(E::TWICE != (V == F32::VECTOR)) };
+    let bytes = stage_bytes(size_of::<In::Word>() as u32, size_of::<Out::Word>() as u32);
     let (warp, warps, all_chunks) = (X::warp(), X::warps(), chunks(cols));
     // SAFETY: nonzero: a row has a warp.
     let own = unsafe { unchecked_div_u32(all_chunks + warps - 1, warps) };
@@ -136,15 +187,15 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
         )
     };
     // SAFETY: in-bounds: the caller's.
-    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * STAGE_BYTES, all_chunks) };
+    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * bytes, all_chunks) };
     let first_stage = thread_idx_x() / WARP * own;
     let chunk = |index: u32| warp + index * warps;
-    let stage = |index: u32| Stage::at((first_stage + index) * STAGE_BYTES);
+    let stage = |index: u32| Stage::at((first_stage + index) * bytes);
     // Elements of a chunk.
     let count = |index: u32| cols.saturating_sub(chunk(index) * CHUNK).min(CHUNK);
 
     let mut shift = 0.0;
-    let whole = loop {
+    let (whole, skew_in) = loop {
         // Opaque, so that addresses are computed where they are used, and not kept in registers meanwhile.
         let (input, output) = rows(opaque_u32(X::row()));
         // The same for every chunk, since a chunk is whole lines.
@@ -152,28 +203,31 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
         let mut index = 0;
         while index < own {
             // SAFETY: in-bounds: the caller's; own: a stage a chunk, and a chunk one warp's.
-            unsafe { stage(index).bring(input.span(chunk(index) * CHUNK), CHUNK) };
+            unsafe {
+                let span = input.span(chunk(index) * CHUNK);
+                stage(index).bring(span, CHUNK / WARP);
+                stage(index).fill(span, CHUNK);
+            }
             commit_group();
             index += 1;
         }
         exchange.begin();
         index = 0;
         while index < own {
-            match own - 1 - index {
-                0 => wait_group::<0>(),
-                1 => wait_group::<1>(),
-                2 => wait_group::<2>(),
-                _ => wait_group::<3>(),
-            }
+            wait_for_group(own - 1 - index);
             // SAFETY: all lanes call the barrier; written: no more copies are under way than came after.
             let mut tile = unsafe {
                 sync_warp(u32::MAX);
-                Tile::<WARP, STEPS, V>::from_stage::<In>(
-                    stage(index),
-                    skew_in,
-                    count(index),
-                    options,
-                )
+                if E::TWICE {
+                    Tile::<WARP, STEPS, V>::from_stage::<In>(
+                        stage(index),
+                        skew_in,
+                        count(index),
+                        options,
+                    )
+                } else {
+                    Tile::from_stage_rotated(stage(index), skew_in, count(index), options)
+                }
             };
             if shift != 0.0 {
                 tile.map(|z| z - shift);
@@ -184,7 +238,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
                 // SAFETY: all lanes call: the first barrier ends the reading of inputs, the second the writing.
                 unsafe {
                     sync_warp(u32::MAX);
-                    tile.to_stage(stage(index), skew_out);
+                    tile.to_stage_rotated(stage(index), skew_out);
                     sync_warp(u32::MAX);
                 }
             }
@@ -197,7 +251,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
         }
         let whole = exchange.collect();
         if !Outcome::needs_shift(whole.max) {
-            break whole;
+            break (whole, skew_in);
         }
         // All threads of the row agree, so all are here.
         shift = whole.max;
@@ -205,45 +259,79 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     };
 
     let outcome = Outcome::of(whole, cols, options);
-    let (input, output) = rows(opaque_u32(X::row()));
+    let (_, output) = rows(opaque_u32(X::row()));
     let mut index = 0;
     while index < own && chunk(index) < all_chunks {
         let span = output.span(chunk(index) * CHUNK);
-        if E::TWICE {
-            // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; written: the stage has
-            // its inputs; all lanes call the barriers, the first of which ends the reading of inputs, the
-            // second the writing of results.
-            unsafe {
-                let mut tile = Tile::<WARP, STEPS, V>::from_stage::<In>(
-                    stage(index),
-                    input.span(0).skew,
-                    count(index),
-                    options,
-                );
-                if shift != 0.0 {
-                    tile.map(|z| z - shift);
-                }
-                tile.exponentials_relative_to::<E>(whole.max);
-                sync_warp(u32::MAX);
-                tile.results_to_stage::<Out, E>(stage(index), span.skew, outcome);
-                sync_warp(u32::MAX);
-                stage(index).send(span);
-            }
+        let outcome = if E::TWICE {
+            outcome
         } else {
-            // SAFETY: in-bounds: as above; told: above; written: the stage has the chunk's exponentials.
-            unsafe {
-                let part = exchange.told(chunk(index));
-                match outcome.for_part(part.max, whole.max) {
-                    Outcome::Normalise(normaliser) => stage(index).send_results(span, false, |e| {
-                        normaliser.apply::<E>(normaliser.rescale(e))
-                    }),
-                    Outcome::Fill(value) => {
-                        stage(index).send_results(span, value.is_nan(), |_| value);
+            // SAFETY: told: above.
+            outcome.for_part(unsafe { exchange.told(chunk(index)) }.max, whole.max)
+        };
+        // SAFETY: in-bounds: the row is this exchange's alone, and a chunk or its share the warp's; written: the stage has
+        // the chunk's inputs, or its exponentials; same: looked at, and fast exponentials are of inputs and outputs of
+        // one type; all lanes call the barriers, the first of which ends the reading of inputs, the second the
+        // writing of results.
+        unsafe {
+            match outcome {
+                Outcome::Fill(value) => span.fill(Out::narrow_any(value)),
+                Outcome::Normalise(normaliser) if E::TWICE && skew_in == span.skew => {
+                    let reference = Reference::of_max(whole.max);
+                    stage(index).send_results_straight::<In, Out, STEPS>(
+                        span,
+                        |words| {
+                            let mut tile = Tile::<WARP, STEPS, V>::from_words::<In>(words, options);
+                            if shift != 0.0 {
+                                tile.map(|z| z - shift);
+                            }
+                            tile.map(|z| E::exp(z, reference));
+                            tile.result_words::<Out, E>(normaliser)
+                        },
+                        |word| {
+                            let z = options.transform(In::widen(word));
+                            let z = if shift != 0.0 { z - shift } else { z };
+                            Out::narrow(normaliser.apply::<E>(E::exp(z, reference)))
+                        },
+                    );
+                }
+                Outcome::Normalise(normaliser) if E::TWICE => {
+                    let mut tile = Tile::<WARP, STEPS, V>::from_stage::<In>(
+                        stage(index),
+                        skew_in,
+                        count(index),
+                        options,
+                    );
+                    if shift != 0.0 {
+                        tile.map(|z| z - shift);
                     }
+                    tile.exponentials_relative_to::<E>(whole.max);
+                    sync_warp(u32::MAX);
+                    tile.results_to_stage::<Out, E>(stage(index), normaliser);
+                    sync_warp(u32::MAX);
+                    stage(index).send_shifted(span, CHUNK / WARP);
+                }
+                Outcome::Normalise(normaliser) if normaliser.rescales() => {
+                    stage(index)
+                        .send_results(span, |e| normaliser.apply::<E>(normaliser.rescale(e)));
+                }
+                Outcome::Normalise(normaliser) => {
+                    stage(index).send_results(span, |e| normaliser.apply::<E>(e));
                 }
             }
         }
         index += 1;
+    }
+}
+
+/// Waits until at most the latest `later` groups of copies are under way, or the latest three.
+#[inline(always)]
+fn wait_for_group(later: u32) {
+    match later {
+        0 => wait_group::<0>(),
+        1 => wait_group::<1>(),
+        2 => wait_group::<2>(),
+        _ => wait_group::<3>(),
     }
 }
 
@@ -310,13 +398,13 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
             let mut step = 0;
             while step < STEPS {
                 let vector = step as u32 * WARP * V as u32;
-                if vector < left {
-                    // SAFETY: in-bounds: the row is whole vectors; aligned: the caller's.
-                    unsafe {
-                        copy_16(
-                            place(index).vector(step as u32),
-                            from.at(u64::from(vector)).cast(),
-                        );
+                let to = place(index).vector(step as u32);
+                // SAFETY: in-bounds: the row is whole vectors; aligned, own: the caller's, a lane's own place.
+                unsafe {
+                    if vector < left {
+                        copy_16(to, from.at(u64::from(vector)).cast());
+                    } else {
+                        to.store(In::NOTHING);
                     }
                 }
                 step += 1;
@@ -327,12 +415,7 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
         exchange.begin();
         index = 0;
         while index < own {
-            match own - 1 - index {
-                0 => wait_group::<0>(),
-                1 => wait_group::<1>(),
-                2 => wait_group::<2>(),
-                _ => wait_group::<3>(),
-            }
+            wait_for_group(own - 1 - index);
             let mut tile = load(index, shift);
             let max = tile.max();
             let part = tile.exponentiate::<E>(max);

@@ -3,7 +3,7 @@
 use cuda_std::ext::convert::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32x2_to_bf16x2, f32x2_to_f16x2,
 };
-use cuda_std::ext::{Global, U32x2, U32x4, Word};
+use cuda_std::ext::{Global, Shared, U32x2, U32x4, Word};
 
 use crate::exp::{Accuracy, Full, Half, Short};
 
@@ -21,6 +21,8 @@ pub trait Element: Copy {
 
     /// The quiet NaN that results have.
     const NAN: Self::Word;
+    /// Sixteen bytes of -inf.
+    const NOTHING: U32x4;
 
     /// The word nearest to a value that is not NaN, ties to even.
     fn narrow(value: f32) -> Self::Word;
@@ -40,6 +42,9 @@ pub trait Element: Copy {
 
     /// The [`Element::VECTOR`] values in 16 bytes.
     fn unpack_wide<const V: usize>(words: U32x4) -> [f32; V];
+
+    /// The 16 bytes of [`Element::VECTOR`] values, none of them NaN; of fewer, zeros after them.
+    fn pack_wide<const V: usize>(values: [f32; V]) -> U32x4;
 
     /// Loads 16 bytes: [`Element::VECTOR`] values.
     ///
@@ -61,6 +66,13 @@ pub trait Element: Copy {
     /// * **in-bounds**: `V` words at `to` are writable.
     /// * **aligned**: `to` is a multiple of 16 bytes, or of the `V` words' size if that is less.
     unsafe fn store_wide<const V: usize>(to: Global<Self::Word>, values: [f32; V]);
+
+    /// The same, to shared memory.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Element::store_wide`], and no other lane touches the words until a barrier after this.
+    unsafe fn put_wide<const V: usize>(to: Shared<Self::Word>, values: [f32; V]);
 }
 
 /// IEEE binary32.
@@ -80,6 +92,7 @@ impl Element for F32 {
     type Accuracy = Full;
     const VECTOR: usize = 4;
     const NAN: f32 = f32::from_bits(0x7fc0_0000);
+    const NOTHING: U32x4 = U32x4([0xff80_0000; 4]);
 
     #[inline(always)]
     fn widen(word: f32) -> f32 {
@@ -109,6 +122,11 @@ impl Element for F32 {
     }
 
     #[inline(always)]
+    fn pack_wide<const V: usize>(values: [f32; V]) -> U32x4 {
+        U32x4([values[0], values[1], values[2], values[3]].map(f32::to_bits))
+    }
+
+    #[inline(always)]
     #[track_caller]
     unsafe fn store_wide<const V: usize>(to: Global<f32>, values: [f32; V]) {
         const { assert!(V.is_multiple_of(4)) };
@@ -120,16 +138,30 @@ impl Element for F32 {
             i += 4;
         }
     }
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn put_wide<const V: usize>(to: Shared<f32>, values: [f32; V]) {
+        const { assert!(V.is_multiple_of(4)) };
+        let mut i = 0;
+        while i < V {
+            let words = [values[i], values[i + 1], values[i + 2], values[i + 3]].map(f32::to_bits);
+            // SAFETY: in-bounds, aligned: the caller's; `i` advances by 16 bytes.
+            unsafe { to.at(i as u32).cast().store(U32x4(words)) };
+            i += 4;
+        }
+    }
 }
 
 /// What f16 and bf16 share: two elements in a 32-bit register.
 macro_rules! sixteen_bits {
-    ($type:ty, $accuracy:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal) => {
+    ($type:ty, $accuracy:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal, $minus_infinity:literal) => {
         impl Element for $type {
             type Word = u16;
             type Accuracy = $accuracy;
             const VECTOR: usize = 8;
             const NAN: u16 = $nan;
+            const NOTHING: U32x4 = U32x4([$minus_infinity; 4]);
 
             #[inline(always)]
             fn widen(word: u16) -> f32 {
@@ -159,15 +191,14 @@ macro_rules! sixteen_bits {
             }
 
             #[inline(always)]
+            fn pack_wide<const V: usize>(values: [f32; V]) -> U32x4 {
+                U32x4(Self::pack(values))
+            }
+
+            #[inline(always)]
             #[track_caller]
             unsafe fn store_wide<const V: usize>(to: Global<u16>, values: [f32; V]) {
-                const { assert!(V == 4 || V == 8) };
-                let mut words = [0; 4];
-                let mut i = 0;
-                while i < V {
-                    words[i / 2] = $narrow_pair(values[i], values[i + 1]);
-                    i += 2;
-                }
+                let words = Self::pack(values);
                 // SAFETY: in-bounds, aligned: the caller's; as many bytes as `V` words have.
                 unsafe {
                     if V == 8 {
@@ -177,16 +208,54 @@ macro_rules! sixteen_bits {
                     }
                 }
             }
+
+            #[inline(always)]
+            #[track_caller]
+            unsafe fn put_wide<const V: usize>(to: Shared<u16>, values: [f32; V]) {
+                let words = Self::pack(values);
+                // SAFETY: in-bounds, aligned: the caller's; as many bytes as `V` words have.
+                unsafe {
+                    if V == 8 {
+                        to.cast().store(U32x4(words));
+                    } else {
+                        to.cast().store(U32x2([words[0], words[1]]));
+                    }
+                }
+            }
+        }
+
+        impl $type {
+            /// Up to eight values, none of them NaN, as words, lowest address first.
+            #[inline(always)]
+            fn pack<const V: usize>(values: [f32; V]) -> [u32; 4] {
+                const { assert!(V == 4 || V == 8) };
+                let mut words = [0; 4];
+                let mut i = 0;
+                while i < V {
+                    words[i / 2] = $narrow_pair(values[i], values[i + 1]);
+                    i += 2;
+                }
+                words
+            }
         }
     };
 }
 
-sixteen_bits!(F16, Half, f16_to_f32, f32_to_f16, f32x2_to_f16x2, 0x7e00);
+sixteen_bits!(
+    F16,
+    Half,
+    f16_to_f32,
+    f32_to_f16,
+    f32x2_to_f16x2,
+    0x7e00,
+    0xfc00_fc00
+);
 sixteen_bits!(
     Bf16,
     Short,
     bf16_to_f32,
     f32_to_bf16,
     f32x2_to_bf16x2,
-    0x7fc0
+    0x7fc0,
+    0xff80_ff80
 );

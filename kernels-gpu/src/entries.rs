@@ -14,7 +14,7 @@ use crate::row::RowLayout;
 use crate::{chunked, exchange, exp, packed, stream, warp};
 
 macro_rules! entries {
-    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:literal, $threads:literal $(/ $blocks:literal)?;)*) => {
+    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:tt, $threads:literal $(/ $blocks:literal)?;)*) => {
         $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads $(, min_blocks = $blocks)?]);)*
 
         /// Every kernel, for the emulator.
@@ -32,7 +32,7 @@ macro_rules! entries {
     (@clusters $($rest:tt)*) => {
         entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
     };
-    (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, [$($bounds:tt)*]) => {
+    (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:tt, [$($bounds:tt)*]) => {
         $($where)*
         /// Softmax of rows; the table's line says of which types, and how a row is covered.
         ///
@@ -73,25 +73,31 @@ macro_rules! entries {
         stream::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
     }};
     (@call block $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, $steps, $v], $lanes, $($arguments)*)
     };
-    (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+    (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 4, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, 4], $lanes, $($arguments)*)
+    };
+    (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 8, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, true, $steps, 8], $lanes, $($arguments)*)
     };
     (@call staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked staged [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
     };
-    (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+    (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 4, $($arguments:tt)*) => {
+        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, 4], $lanes, $($arguments)*)
+    };
+    (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 8, $($arguments:tt)*) => {
+        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, $steps, 8], $lanes, $($arguments)*)
     };
     (@call split_staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked staged [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
     };
     (@call parked $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
         entries!(@chunked parked [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
@@ -127,12 +133,13 @@ entries! {
     packed softmax_packed_1x9_f32_f32: F32 => F32, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_f32: F32 => F32, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_f32: F32 => F32, 4 x 8 x 4, 64;
-    packed softmax_packed_32x4_f32_f32: F32 => F32, 32 x 4 x 4, 64;
+    packed softmax_packed_8x8_f32_f32: F32 => F32, 8 x 8 x 4, 64;
+    packed softmax_packed_16x8_f32_f32: F32 => F32, 16 x 8 x 4, 64;
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 768;
-    split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512;
+    split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 2;
     parked softmax_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
-    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256;
+    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
     split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
@@ -143,10 +150,18 @@ entries! {
     warp softmax_warp_16x2_f16_f16: F16 => F16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
+    packed softmax_packed_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 64;
+    packed softmax_packed_1x2_f16_f16: F16 => F16, 1 x 2 x 8, 64;
+    packed softmax_packed_1x3_f16_f16: F16 => F16, 1 x 3 x 8, 64;
+    packed softmax_packed_1x4_f16_f16: F16 => F16, 1 x 4 x 8, 64;
     packed softmax_packed_1x5_f16_f16: F16 => F16, 1 x 5 x 8, 64;
+    packed softmax_packed_1x6_f16_f16: F16 => F16, 1 x 6 x 8, 64;
+    packed softmax_packed_1x7_f16_f16: F16 => F16, 1 x 7 x 8, 64;
     packed softmax_packed_1x8_f16_f16: F16 => F16, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_f16_f16: F16 => F16, 4 x 4 x 8, 64;
-    packed softmax_packed_32x2_f16_f16: F16 => F16, 32 x 2 x 8, 64;
+    packed softmax_packed_8x4_f16_f16: F16 => F16, 8 x 4 x 8, 64;
+    packed softmax_packed_16x4_f16_f16: F16 => F16, 16 x 4 x 8, 64;
+    packed softmax_packed_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
     block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 768;
     split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
@@ -155,9 +170,9 @@ entries! {
     split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
     parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
-    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 768;
-    split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 224 / 3;
     stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_bf16: Bf16 => Bf16, 1 x 2 x 8, 128;
@@ -167,10 +182,18 @@ entries! {
     warp softmax_warp_16x2_bf16_bf16: Bf16 => Bf16, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
+    packed softmax_packed_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 64;
+    packed softmax_packed_1x2_bf16_bf16: Bf16 => Bf16, 1 x 2 x 8, 64;
+    packed softmax_packed_1x3_bf16_bf16: Bf16 => Bf16, 1 x 3 x 8, 64;
+    packed softmax_packed_1x4_bf16_bf16: Bf16 => Bf16, 1 x 4 x 8, 64;
     packed softmax_packed_1x5_bf16_bf16: Bf16 => Bf16, 1 x 5 x 8, 64;
+    packed softmax_packed_1x6_bf16_bf16: Bf16 => Bf16, 1 x 6 x 8, 64;
+    packed softmax_packed_1x7_bf16_bf16: Bf16 => Bf16, 1 x 7 x 8, 64;
     packed softmax_packed_1x8_bf16_bf16: Bf16 => Bf16, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_bf16_bf16: Bf16 => Bf16, 4 x 4 x 8, 64;
-    packed softmax_packed_32x2_bf16_bf16: Bf16 => Bf16, 32 x 2 x 8, 64;
+    packed softmax_packed_8x4_bf16_bf16: Bf16 => Bf16, 8 x 4 x 8, 64;
+    packed softmax_packed_16x4_bf16_bf16: Bf16 => Bf16, 16 x 4 x 8, 64;
+    packed softmax_packed_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
     block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
     split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
@@ -179,9 +202,9 @@ entries! {
     split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
     parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
-    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
-    split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 224 / 3;
     stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f32: F16 => F32, 1 x 2 x 8, 128;
@@ -191,14 +214,22 @@ entries! {
     warp softmax_warp_16x2_f16_f32: F16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
+    packed softmax_packed_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 64;
+    packed softmax_packed_1x2_f16_f32: F16 => F32, 1 x 2 x 8, 64;
+    packed softmax_packed_1x3_f16_f32: F16 => F32, 1 x 3 x 8, 64;
+    packed softmax_packed_1x4_f16_f32: F16 => F32, 1 x 4 x 8, 64;
     packed softmax_packed_1x5_f16_f32: F16 => F32, 1 x 5 x 8, 64;
+    packed softmax_packed_1x6_f16_f32: F16 => F32, 1 x 6 x 8, 64;
+    packed softmax_packed_1x7_f16_f32: F16 => F32, 1 x 7 x 8, 64;
     packed softmax_packed_1x8_f16_f32: F16 => F32, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_f16_f32: F16 => F32, 4 x 4 x 8, 64;
-    packed softmax_packed_32x2_f16_f32: F16 => F32, 32 x 2 x 8, 64;
+    packed softmax_packed_8x4_f16_f32: F16 => F32, 8 x 4 x 8, 64;
+    packed softmax_packed_16x4_f16_f32: F16 => F32, 16 x 4 x 8, 64;
+    packed softmax_packed_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
     block softmax_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
     staged softmax_staged_f16_f32: F16 => F32, 32 x 4 x 8, 768;
     split softmax_split_f16_f32: F16 => F32, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_f32: Bf16 => F32, 1 x 2 x 8, 128;
@@ -208,14 +239,22 @@ entries! {
     warp softmax_warp_16x2_bf16_f32: Bf16 => F32, 16 x 2 x 8, 128;
     warp softmax_warp_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
     warp softmax_warp_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
+    packed softmax_packed_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 64;
+    packed softmax_packed_1x2_bf16_f32: Bf16 => F32, 1 x 2 x 8, 64;
+    packed softmax_packed_1x3_bf16_f32: Bf16 => F32, 1 x 3 x 8, 64;
+    packed softmax_packed_1x4_bf16_f32: Bf16 => F32, 1 x 4 x 8, 64;
     packed softmax_packed_1x5_bf16_f32: Bf16 => F32, 1 x 5 x 8, 64;
+    packed softmax_packed_1x6_bf16_f32: Bf16 => F32, 1 x 6 x 8, 64;
+    packed softmax_packed_1x7_bf16_f32: Bf16 => F32, 1 x 7 x 8, 64;
     packed softmax_packed_1x8_bf16_f32: Bf16 => F32, 1 x 8 x 8, 64;
     packed softmax_packed_4x4_bf16_f32: Bf16 => F32, 4 x 4 x 8, 64;
-    packed softmax_packed_32x2_bf16_f32: Bf16 => F32, 32 x 2 x 8, 64;
+    packed softmax_packed_8x4_bf16_f32: Bf16 => F32, 8 x 4 x 8, 64;
+    packed softmax_packed_16x4_bf16_f32: Bf16 => F32, 16 x 4 x 8, 64;
+    packed softmax_packed_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
     block softmax_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
     staged softmax_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 768;
     split softmax_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
-    split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 256 / 3;
+    split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f32_f16: F32 => F16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_f16: F32 => F16, 1 x 2 x 4, 128;
@@ -229,10 +268,11 @@ entries! {
     packed softmax_packed_1x9_f32_f16: F32 => F16, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_f16: F32 => F16, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_f16: F32 => F16, 4 x 8 x 4, 64;
-    packed softmax_packed_32x4_f32_f16: F32 => F16, 32 x 4 x 4, 64;
+    packed softmax_packed_8x8_f32_f16: F32 => F16, 8 x 8 x 4, 64;
+    packed softmax_packed_16x8_f32_f16: F32 => F16, 16 x 8 x 4, 64;
     block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 768;
-    split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512;
+    split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
@@ -247,10 +287,11 @@ entries! {
     packed softmax_packed_1x9_f32_bf16: F32 => Bf16, 1 x 9 x 4, 64;
     packed softmax_packed_1x16_f32_bf16: F32 => Bf16, 1 x 16 x 4, 64;
     packed softmax_packed_4x8_f32_bf16: F32 => Bf16, 4 x 8 x 4, 64;
-    packed softmax_packed_32x4_f32_bf16: F32 => Bf16, 32 x 4 x 4, 64;
+    packed softmax_packed_8x8_f32_bf16: F32 => Bf16, 8 x 8 x 4, 64;
+    packed softmax_packed_16x8_f32_bf16: F32 => Bf16, 16 x 8 x 4, 64;
     block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768;
-    split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512;
+    split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
 }

@@ -74,6 +74,31 @@ pub trait Exchange {
     }
 }
 
+/// What the partials in the first `count` slots together know, in every thread of the block. Where a lane has more than
+/// one to merge, one warp does it for all.
+///
+/// # Safety
+///
+/// * **written**: the slots, for all threads of the block, and no thread writes to them until all have returned;
+///   there is a slot more.
+#[inline(always)]
+unsafe fn whole_of(slots: PartialSlots, count: u32) -> Partial {
+    // SAFETY: written: the caller's.
+    let partial = |slot| unsafe { slots.get(slot) };
+    if count <= WARP {
+        return combine_lanes(count, partial);
+    }
+    if thread_idx_x() < WARP {
+        let whole = combine(count, partial);
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: the slot more; unshared: one thread's, read after the barrier only.
+            unsafe { slots.put(count, whole) };
+        }
+    }
+    sync_threads();
+    partial(count)
+}
+
 /// A block to a row.
 pub struct Block {
     slots: PartialSlots,
@@ -180,7 +205,8 @@ impl Cluster {
 impl Exchange for Cluster {
     #[inline(always)]
     fn bytes(chunks: u32) -> u32 {
-        Self::BARRIER_BYTES + PartialSlots::bytes(chunks)
+        // A slot more, for the whole.
+        Self::BARRIER_BYTES + PartialSlots::bytes(chunks + 1)
     }
 
     #[inline(always)]
@@ -242,7 +268,7 @@ impl Exchange for Cluster {
         // SAFETY: barrier: made before the cluster barrier; phase: the round's.
         unsafe { mbarrier::wait_parity(self.arrived, self.round & 1) };
         // SAFETY: written: the barrier has all partials, and nobody sends again before `again`.
-        combine(self.chunks, |chunk| unsafe { self.slots.get(chunk) })
+        unsafe { whole_of(self.slots, self.chunks) }
     }
 
     #[inline(always)]

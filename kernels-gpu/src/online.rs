@@ -3,23 +3,22 @@
 //! A [`Partial`] is what part of a row knows: its maximum, and the sum of `e^x` over the part. Two
 //! of them merge by bringing both sums to the larger maximum's scale (Milakov and Gimelshein,
 //! "Online normalizer calculation for softmax", 2018). Here a scale is an integer power of two, so
-//! that bringing a sum to it is exact. The sum itself is a pair: `hi`, and in `lo` what rounding
-//! took from it.
+//! that bringing a sum to it is exact. The sum itself is a pair: `hi`, and in `lo` what was cut or rounded off it.
 
 use cuda_std::ext::math::{fma, max_nan};
 
 use crate::element::Element;
 use crate::exp::{
-    Accuracy, CUTOFF, DIRECT_LIMIT, Full, REFERENCE_LIMIT, exponent_of, power_of_two,
+    Accuracy, BIAS, CUTOFF, DIRECT_LIMIT, Full, REFERENCE_LIMIT, exponent_of, power_of_two,
 };
 use crate::options::{FullyMasked, Options};
 
-/// A sum and the rounding errors made in it: `hi + lo`.
+/// A sum in two parts, `hi + lo`: the larger, and what has been cut or rounded off it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
-    /// The f32 sum.
+    /// Nearly all of it.
     pub hi: f32,
-    /// What rounding took from `hi`.
+    /// The rest.
     pub lo: f32,
 }
 
@@ -27,13 +26,23 @@ impl Pair {
     /// The empty sum.
     pub const ZERO: Self = Self { hi: 0.0, lo: 0.0 };
 
-    /// The sum of two numbers. The same bits either way round.
+    /// An exponential relative to its chunk's maximum, cut in two: `hi` is a multiple of 2^-18 of the maximum's scale,
+    /// so that sums of up to 32 of them are exact; `lo` is so small that what its sums lose does not count.
     #[inline(always)]
-    pub fn of<A: Accuracy>(a: f32, b: f32) -> Self {
-        if A::PAIRS {
-            Self::two_sum(a, b)
-        } else {
-            Self { hi: a + b, lo: 0.0 }
+    pub fn cut(e: f32) -> Self {
+        // Adding this rounds to a multiple of 2^12, which is 2^-18 times 2^BIAS.
+        const LAST_BIT: f32 = 1.5 * (1u64 << 35) as f32;
+        const { assert!(BIAS == 30.0) };
+        let hi = (e + LAST_BIT) - LAST_BIT;
+        Self { hi, lo: e - hi }
+    }
+
+    /// The sum of a lane's pairs that were [`Pair::cut`], up to 32 of them in all.
+    #[inline(always)]
+    pub fn plus_cut(self, other: Self) -> Self {
+        Self {
+            hi: self.hi + other.hi,
+            lo: self.lo + other.lo,
         }
     }
 

@@ -36,6 +36,19 @@ pub struct Options {
     pub nan_policy: NanPolicy,
 }
 
+impl Options {
+    /// From an input to what its exponential is taken of.
+    #[inline(always)]
+    pub fn transform(&self, x: f32) -> f32 {
+        let z = self.scale * x;
+        if self.nan_policy == NanPolicy::Ignore && z.is_nan() {
+            f32::NEG_INFINITY
+        } else {
+            z
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

@@ -14,10 +14,34 @@ use crate::reduce::WARP;
 use crate::stage::{Span, Stage};
 use crate::tile::Tile;
 
-/// Shared memory of a warp, where a row has `lanes` lanes and elements have up to `size` bytes.
+/// Whether a warp takes its one row as `staged` does, in whole vectors: rows of 16-bit inputs.
 #[inline(always)]
-pub const fn stage_bytes(lanes: u32, cols: u32, size: u32) -> u32 {
-    Stage::bytes(WARP / lanes * cols, size)
+const fn by_vectors(lanes: u32, elements_per_vector: usize) -> bool {
+    lanes == WARP && elements_per_vector == 8
+}
+
+/// Fewest elements of a row that has `lanes` lanes with `steps` vectors of `v` elements each.
+///
+/// Where a lane has a row of 16-bit elements to itself, all its vectors but the last have to be whole: what is known to
+/// the compiler is not looked at for each element.
+#[inline(always)]
+pub const fn shortest(lanes: u32, steps: u32, v: u32) -> u32 {
+    if lanes == 1 && v == 8 {
+        (steps - 1) * v + 1
+    } else {
+        1
+    }
+}
+
+/// Shared memory of a warp, where a row has `lanes` lanes with `steps` vectors of `v` elements each, and elements
+/// have up to `size` bytes.
+#[inline(always)]
+pub const fn stage_bytes(lanes: u32, steps: u32, v: u32, cols: u32, size: u32) -> u32 {
+    if by_vectors(lanes, v as usize) {
+        Stage::bytes(lanes * steps * v, size)
+    } else {
+        Stage::bytes(WARP / lanes * cols, size)
+    }
 }
 
 /// One block's rows: one for each group of `LANES` lanes.
@@ -26,7 +50,7 @@ pub const fn stage_bytes(lanes: u32, cols: u32, size: u32) -> u32 {
 ///
 /// * **in-bounds**: the `rows * cols` elements from `x` are readable and those from `y` writable; the block has
 ///   shared memory of [`stage_bytes`] a warp.
-/// * **covered**: `cols` is at least 1 and at most `LANES * STEPS * V`; blocks are whole warps.
+/// * **covered**: `cols` is at least [`shortest`] and at most `LANES * STEPS * V`; blocks are whole warps.
 #[inline(always)]
 pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
@@ -48,26 +72,25 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
     let input = Span::<In>::new(x.at(first), rows_here * cols);
     let output = Span::<Out>::new(y.at(first), rows_here * cols);
     let size = size_of::<In::Word>().max(size_of::<Out::Word>()) as u32;
-    let stage = Stage::at(warp_in_block * stage_bytes(LANES, cols, size));
-    // SAFETY: in-bounds: the caller's; own: a stage a warp; all lanes call the barrier.
-    unsafe {
-        stage.bring(input, rows_here * cols);
+    let bytes = stage_bytes(LANES, STEPS as u32, V as u32, cols, size);
+    let stage = Stage::at(warp_in_block * bytes);
+    let (row_in_warp, by_vectors) = (lane_id() / LANES, by_vectors(LANES, V));
+    let each = (STEPS * V) as u32;
+    // SAFETY: in-bounds: the caller's; own: a stage a warp; all lanes call the barrier; written: the rows were brought.
+    // Lanes past the last row work on it as well, so that all do the same, and write nothing.
+    let mut tile = unsafe {
+        stage.bring(input, each);
+        if by_vectors {
+            stage.fill(input, each * WARP);
+        }
         wait_all();
         sync_warp(u32::MAX);
-    }
-
-    let row_in_warp = lane_id() / LANES;
-    // Lanes of a row past the last one take part in the shuffles, with no elements.
-    let cols_here = if row_in_warp < rows_here { cols } else { 0 };
-    let row_first = row_in_warp * cols;
-    // SAFETY: written: the row was brought.
-    let mut tile = unsafe {
-        Tile::<LANES, STEPS, V>::from_packed::<In>(
-            stage,
-            input.skew + row_first,
-            cols_here,
-            options,
-        )
+        if by_vectors {
+            Tile::<LANES, STEPS, V>::from_stage::<In>(stage, input.skew, cols, options)
+        } else {
+            let first = row_in_warp.min(rows_here - 1) * cols;
+            Tile::<LANES, STEPS, V>::from_packed::<In>(stage, input.skew + first, cols, options)
+        }
     };
     let mut max = tile.max();
     if Outcome::needs_shift(max) {
@@ -79,8 +102,21 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
     // writing of results; in-bounds: the stage has room for the rows; the output's rows are this warp's.
     unsafe {
         sync_warp(u32::MAX);
-        tile.to_packed::<Out>(stage, output.skew + row_first, cols_here, outcome);
-        sync_warp(u32::MAX);
-        stage.send(output);
+        if by_vectors {
+            match outcome {
+                Outcome::Normalise(normaliser) => {
+                    tile.results_to_stage::<Out, Out::Accuracy>(stage, normaliser);
+                    sync_warp(u32::MAX);
+                    stage.send_shifted(output, each);
+                }
+                Outcome::Fill(value) => output.fill(Out::narrow_any(value)),
+            }
+        } else {
+            let cols_here = if row_in_warp < rows_here { cols } else { 0 };
+            let first = output.skew + row_in_warp * cols;
+            tile.to_packed::<Out>(stage, first, cols_here, outcome);
+            sync_warp(u32::MAX);
+            stage.send(output, each);
+        }
     }
 }

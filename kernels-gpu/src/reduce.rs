@@ -72,13 +72,21 @@ pub fn lanes_sum<A: Accuracy, const LANES: u32>(mut pair: Pair) -> Pair {
 #[inline(always)]
 pub fn combine(count: u32, partial: impl Fn(u32) -> Partial) -> Partial {
     combine_lanes(count.min(WARP), |index| {
-        let mut own = partial(index);
+        // The maximum first, so that each sum is brought to one scale, once: what merging one by one would do
+        // in steps that are all exact.
+        let mut max = partial(index).max;
         let mut next = index + WARP;
         while next < count {
-            own = own.merge(partial(next));
+            max = max_nan(max, partial(next).max);
             next += WARP;
         }
-        own
+        let mut sum = partial(index).sum_relative_to(max);
+        next = index + WARP;
+        while next < count {
+            sum = sum.plus::<Full>(partial(next).sum_relative_to(max));
+            next += WARP;
+        }
+        Partial { max, sum }
     })
 }
 

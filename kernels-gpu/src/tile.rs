@@ -10,8 +10,9 @@ use cuda_std::warp::lane_id;
 
 use crate::element::{Element, F32};
 use crate::exp::{Accuracy, Reference};
-use crate::online::{Outcome, Pair, Partial};
+use crate::online::{Normaliser, Outcome, Pair, Partial};
 use crate::options::{NanPolicy, Options};
+use crate::packed;
 use crate::reduce::{WARP, lanes_max, lanes_sum};
 use crate::stage::{Parked, Span, Stage};
 
@@ -41,8 +42,10 @@ impl<E: Element> Row<E> {
     /// The chunk from element `first` on: less than a chunk at the row's end, nothing after it.
     #[inline(always)]
     pub fn span(self, first: u32) -> Span<E> {
-        let count = self.cols.saturating_sub(first).min(CHUNK);
-        Span::new(self.start.at(u64::from(first)), count)
+        let left = self.cols.saturating_sub(first);
+        let count = left.min(CHUNK);
+        let start = self.start.at(u64::from(first));
+        Span::within_row(start, count, first > 0 && count > 0, left - count)
     }
 
     /// Whether the row is whole vectors of `elements`, each at a multiple of `bytes` bytes.
@@ -109,7 +112,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     ///
     /// # Safety
     ///
-    /// * **written**: the row was brought to the stage, before a [`sync_warp`].
+    /// * **written**: the row was brought to the stage, and a vector after it, before a [`sync_warp`].
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
@@ -122,26 +125,29 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         const { assert!(V == In::VECTOR) };
         let first = (lane_id() & (LANES - 1)) * V as u32;
         let left = cols.saturating_sub(first);
-        let from = stage.words_from::<In>(skew + first);
+        // So many elements a lane has for certain.
+        let certain = match LANES {
+            1 => packed::shortest(LANES, STEPS as u32, V as u32),
+            _ => 0,
+        };
         let mut values = [[f32::NEG_INFINITY; V]; STEPS];
-        let per_word = V as u32 / 4;
         let mut step = 0;
         while step < STEPS {
-            let mut word = 0;
-            while word < 4 {
-                let offset = step as u32 * Self::STRIDE + word * per_word;
-                if offset < left {
-                    // SAFETY: written: the row's element, and what words that straddle reach.
-                    let pair = In::unpack(unsafe { from.get(offset / per_word) });
-                    let mut i = 0;
-                    while i < per_word {
-                        if offset + i < left {
-                            values[step][(word * per_word + i) as usize] = pair[i as usize];
+            let offset = step as u32 * Self::STRIDE;
+            if offset < certain || offset < left {
+                // SAFETY: written: the row's elements, and less than a vector after them.
+                let vector = unsafe { stage.vector::<In>(skew + first + offset) };
+                values[step] = In::unpack_wide(vector);
+                let whole = offset + V as u32;
+                if whole > certain && whole > left {
+                    let mut i = 1;
+                    while i < V {
+                        if offset + i as u32 >= left {
+                            values[step][i] = f32::NEG_INFINITY;
                         }
                         i += 1;
                     }
                 }
-                word += 1;
             }
             step += 1;
         }
@@ -169,19 +175,120 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         outcome: Outcome,
     ) {
         let left = cols.saturating_sub(self.first);
+        if left == 0 {
+            return;
+        }
+        // So many elements a lane has for certain, if any.
+        let certain = match LANES {
+            1 => packed::shortest(LANES, STEPS as u32, V as u32),
+            _ => 0,
+        };
         let to = stage.place::<Out>(skew + self.first);
+        // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
+        let put = |offset: u32, word: Out::Word| unsafe { to.at(offset).store(word) };
+        let normaliser = match outcome {
+            Outcome::Normalise(normaliser) => normaliser,
+            Outcome::Fill(value) => {
+                let word = Out::narrow_any(value);
+                let mut offset = 0;
+                while offset < left.min(STEPS as u32 * Self::STRIDE) {
+                    let mut i = 0;
+                    while i < (left - offset).min(V as u32) {
+                        put(offset + i, word);
+                        i += 1;
+                    }
+                    offset += Self::STRIDE;
+                }
+                return;
+            }
+        };
         let mut step = 0;
         while step < STEPS {
-            let mut i = 0;
-            while i < V {
-                let offset = step as u32 * Self::STRIDE + i as u32;
-                if offset < left {
-                    let word = outcome.result::<Out, Out::Accuracy>(self.values[step][i]);
-                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
-                    unsafe { to.at(offset).store(word) };
+            let offset = step as u32 * Self::STRIDE;
+            let word =
+                |i: usize| Out::narrow(normaliser.apply::<Out::Accuracy>(self.values[step][i]));
+            let whole = offset + V as u32;
+            if whole <= certain || whole <= left {
+                let mut i = 0;
+                while i < V {
+                    put(offset + i as u32, word(i));
+                    i += 1;
                 }
-                i += 1;
+            } else {
+                let mut i = 0;
+                while i < V - 1 {
+                    if offset + (i as u32) < left {
+                        put(offset + i as u32, word(i));
+                    }
+                    i += 1;
+                }
             }
+            step += 1;
+        }
+    }
+
+    /// Takes up to a tile of a whole warp from its stage, where the first of its `count` elements is the `skew`-th.
+    ///
+    /// # Safety
+    ///
+    /// * **whole**: `LANES` is 32.
+    /// * **written**: a whole tile was brought to the stage, before a [`sync_warp`].
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn from_stage<In: Element>(
+        stage: Stage,
+        skew: u32,
+        count: u32,
+        options: &Options,
+    ) -> Self {
+        const { assert!(V == In::VECTOR) };
+        let mut values = [[0.0; V]; STEPS];
+        // SAFETY: written: the caller's.
+        let vectors = unsafe { stage.vectors::<In, STEPS>(skew) };
+        let mut step = 0;
+        while step < STEPS {
+            values[step] = In::unpack_wide(vectors[step]);
+            step += 1;
+        }
+        let mut tile = Self {
+            first: lane_id() * V as u32,
+            values,
+        };
+        let left = count.saturating_sub(tile.first);
+        tile.transform(options, |zero, step, i| {
+            step as u32 * Self::STRIDE + (i as u32) < left + zero
+        });
+        tile
+    }
+
+    /// Puts the results of a whole warp's tile of exponentials into its stage, from the start on.
+    ///
+    /// # Safety
+    ///
+    /// * **whole**: `LANES` is 32.
+    /// * **in-bounds**: the stage has room for a whole tile of results.
+    /// * **unshared**: no lane reads the stage until a [`sync_warp`] after this.
+    ///
+    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    #[inline(always)]
+    pub unsafe fn results_to_stage<Out: Element, E: Accuracy>(
+        mut self,
+        stage: Stage,
+        normaliser: Normaliser,
+    ) {
+        let to = stage.place::<Out>(lane_id() * V as u32);
+        // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements; aligned: whole vectors
+        // from the stage's start on.
+        let put = |step: usize, values: [f32; V]| unsafe {
+            Out::put_wide(to.at(step as u32 * Self::STRIDE), values);
+        };
+        if normaliser.rescales() {
+            self.map(|e| normaliser.rescale(e));
+        }
+        let mut step = 0;
+        while step < STEPS {
+            put(step, self.values[step].map(|e| normaliser.apply::<E>(e)));
             step += 1;
         }
     }
@@ -272,28 +379,27 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     /// lane of its own: so a row's sum does not depend on how many lanes share it.
     #[inline(always)]
     fn lane_sum<A: Accuracy>(&self) -> Pair {
-        const { assert!(LANES == WARP || LANES * STEPS as u32 <= WARP) };
-        if LANES == WARP {
-            let mut sum = self.vector_sum::<A>(0, None);
-            let mut step = 1;
+        // Steps from a vector to that 32 further.
+        let apart = (WARP / LANES) as usize;
+        let count = if apart < STEPS { apart } else { STEPS };
+        let mut sums = [Pair::ZERO; STEPS];
+        let mut first = 0;
+        while first < count {
+            let mut sum = self.vector_sum::<A>(first, None);
+            let mut step = first + apart;
             while step < STEPS {
                 sum = self.vector_sum::<A>(step, Some(sum));
-                step += 1;
+                step += apart;
             }
-            return sum;
+            sums[first] = sum;
+            first += 1;
         }
-        let mut sums = [Pair::ZERO; STEPS];
-        let mut step = 0;
-        while step < STEPS {
-            sums[step] = self.vector_sum::<A>(step, None);
-            step += 1;
-        }
-        let mut half = STEPS.next_power_of_two() / 2;
+        let mut half = count.next_power_of_two() / 2;
         while half > 0 {
-            let mut step = 0;
-            while step < half && step + half < STEPS {
-                sums[step] = sums[step].plus::<A>(sums[step + half]);
-                step += 1;
+            let mut i = 0;
+            while i < half && i + half < count {
+                sums[i] = sums[i].plus::<A>(sums[i + half]);
+                i += 1;
             }
             half /= 2;
         }
@@ -308,13 +414,17 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         let e = &self.values[step];
         let mut i = 0;
         while i < word {
-            let (even, odd) = (
-                Pair::of::<A>(e[i], e[i + 2 * word]),
-                Pair::of::<A>(e[i + word], e[i + 3 * word]),
-            );
-            let four = even.plus::<A>(odd);
+            let part = |i: usize| {
+                if A::PAIRS {
+                    Pair::cut(e[i])
+                } else {
+                    Pair { hi: e[i], lo: 0.0 }
+                }
+            };
+            let four = (part(i).plus_cut(part(i + 2 * word)))
+                .plus_cut(part(i + word).plus_cut(part(i + 3 * word)));
             sum = Some(match sum {
-                Some(sum) => sum.plus::<A>(four),
+                Some(sum) => sum.plus_cut(four),
                 None => four,
             });
             i += 1;
@@ -398,16 +508,14 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
     ///
     /// # Safety
     ///
-    /// * **written**: this lane's copies to its place are done.
+    /// * **written**: this lane's copies to its place are done, and -inf is where there was nothing to copy.
     #[inline(always)]
     pub unsafe fn from_parked<In: Element>(place: Parked, left: u32, options: &Options) -> Self {
         let mut values = [[f32::NEG_INFINITY; V]; STEPS];
         let mut step = 0;
         while step < STEPS {
-            if step as u32 * Self::STRIDE < left {
-                // SAFETY: written: the lane's own.
-                values[step] = In::unpack_wide(unsafe { place.vector(step as u32).load() });
-            }
+            // SAFETY: written: the lane's own.
+            values[step] = In::unpack_wide(unsafe { place.vector(step as u32).load() });
             step += 1;
         }
         let mut tile = Self {
@@ -444,89 +552,65 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
         self
     }
 
-    /// Takes a chunk from the warp's stage, where the first of its `count` elements is the `skew`-th.
+    /// Takes elements of the row, whichever they are, from the words of its lanes' vectors.
+    #[inline(always)]
+    pub fn from_words<In: Element>(words: [U32x4; STEPS], options: &Options) -> Self {
+        const { assert!(V == In::VECTOR) };
+        let mut tile = Self {
+            first: 0,
+            values: words.map(|vector| In::unpack_wide(vector)),
+        };
+        tile.transform(options, |_, _, _| true);
+        tile
+    }
+
+    /// The results of a tile of exponentials, relative to the row's maximum, of a type as large as the input's.
+    #[inline(always)]
+    pub fn result_words<Out: Element, E: Accuracy>(self, normaliser: Normaliser) -> [U32x4; STEPS] {
+        self.values
+            .map(|vector| Out::pack_wide(vector.map(|e| normaliser.apply::<E>(e))))
+    }
+
+    /// Takes a chunk of f32, in vectors of four, from the warp's stage, where the first of its `count` elements is the `skew`-th.
     ///
     /// A lane takes the four words of each vector in an order that starts at `lane / 8`, and keeps
     /// them so: the 32 lanes then meet 32 banks. Sums do not depend on it.
     ///
     /// # Safety
     ///
-    /// * **written**: a whole chunk was brought to the stage, before a [`sync_warp`].
-    ///
-    /// [`sync_warp`]: cuda_std::warp::sync_warp
+    /// As for [`Tile::from_stage`].
     #[inline(always)]
-    pub unsafe fn from_stage<In: Element>(
+    pub unsafe fn from_stage_rotated(
         stage: Stage,
         skew: u32,
         count: u32,
         options: &Options,
     ) -> Self {
-        const { assert!(V == In::VECTOR) };
         // Opaque, or a loop over chunks would keep all the places in registers throughout.
         let lane = opaque_u32(lane_id());
         let mut values = [[0.0; V]; STEPS];
-        let mut word = 0;
-        while word < 4 {
-            let from = stage.words_from::<In>(skew + Self::rotated(lane, word));
+        let mut i = 0;
+        while i < V {
+            let from = stage.place::<F32>(skew + Self::rotated(lane, i));
             let mut step = 0;
             while step < STEPS {
-                // SAFETY: written: within the chunk, and what words that straddle reach.
-                let pair = In::unpack(unsafe { from.get(step as u32 * 4 * WARP) });
-                let mut i = 0;
-                while i < V / 4 {
-                    values[step][word * (V / 4) + i] = pair[i];
-                    i += 1;
-                }
+                // SAFETY: written: within the chunk.
+                values[step][i] = unsafe { from.at(step as u32 * Self::STRIDE).load() };
                 step += 1;
             }
-            word += 1;
+            i += 1;
         }
         let mut tile = Self {
             first: lane_id() * V as u32,
             values,
         };
         tile.transform(options, |zero, step, i| {
-            let within = (i % (V / 4)) as u32 + step as u32 * Self::STRIDE;
-            Self::rotated(lane_id() + zero, i / (V / 4)) + within < count
+            Self::rotated(lane_id() + zero, i) + step as u32 * Self::STRIDE < count
         });
         tile
     }
 
-    /// Puts the results of a tile taken from a stage back, the first element the `skew`-th.
-    ///
-    /// # Safety
-    ///
-    /// * **in-bounds**: the stage has room for a chunk of results from `skew` on.
-    /// * **unshared**: no lane reads the stage until a [`sync_warp`] after this.
-    ///
-    /// [`sync_warp`]: cuda_std::warp::sync_warp
-    #[inline(always)]
-    pub unsafe fn results_to_stage<Out: Element, E: Accuracy>(
-        &self,
-        stage: Stage,
-        skew: u32,
-        outcome: Outcome,
-    ) {
-        let lane = opaque_u32(lane_id());
-        let mut word = 0;
-        while word < 4 {
-            let to = stage.place::<Out>(skew + Self::rotated(lane, word));
-            let mut step = 0;
-            while step < STEPS {
-                let mut i = 0;
-                while i < V / 4 {
-                    let result = outcome.result::<Out, E>(self.values[step][word * (V / 4) + i]);
-                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
-                    unsafe { to.at(step as u32 * Self::STRIDE + i as u32).store(result) };
-                    i += 1;
-                }
-                step += 1;
-            }
-            word += 1;
-        }
-    }
-
-    /// Puts the tile, taken from a stage, back as f32, its first element the `skew`-th.
+    /// Puts the tile, taken by [`Tile::from_stage_rotated`], back as f32, its first element the `skew`-th.
     ///
     /// # Safety
     ///
@@ -535,30 +619,28 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
-    pub unsafe fn to_stage(&self, stage: Stage, skew: u32) {
+    pub unsafe fn to_stage_rotated(&self, stage: Stage, skew: u32) {
         let lane = opaque_u32(lane_id());
-        let mut word = 0;
-        while word < 4 {
-            let to = stage.place::<F32>(skew + Self::rotated(lane, word));
+        let mut i = 0;
+        while i < V {
+            let to = stage.place::<F32>(skew + Self::rotated(lane, i));
             let mut step = 0;
             while step < STEPS {
-                let mut i = 0;
-                while i < V / 4 {
-                    let e = self.values[step][word * (V / 4) + i];
-                    // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
-                    unsafe { to.at(step as u32 * Self::STRIDE + i as u32).store(e) };
-                    i += 1;
-                }
+                // SAFETY: in-bounds, unshared: the caller's, and lanes have different elements.
+                unsafe {
+                    to.at(step as u32 * Self::STRIDE)
+                        .store(self.values[step][i])
+                };
                 step += 1;
             }
-            word += 1;
+            i += 1;
         }
     }
 
-    /// Index, in the chunk, of the first element of the word that `lane` takes as its `word`-th.
+    /// Index, in the chunk, of the element that `lane` takes as its `i`-th.
     #[inline(always)]
-    fn rotated(lane: u32, word: usize) -> u32 {
-        lane * V as u32 + (word as u32 + lane / 8) % 4 * (V / 4) as u32
+    fn rotated(lane: u32, i: usize) -> u32 {
+        lane * V as u32 + (i as u32 + lane / 8) % 4
     }
 }
 

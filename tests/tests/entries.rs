@@ -82,6 +82,21 @@ impl Entry {
             && (cols * self.output.size_bytes()).is_multiple_of(16)
     }
 
+    /// Elements in 16 bytes of input.
+    fn vector_elems(&self) -> u32 {
+        16 / self.input.size_bytes() as u32
+    }
+
+    /// Whether a staged way can give a warp several chunks: not where it holds them in registers.
+    fn stages_several(&self) -> bool {
+        self.input == DType::F32 || self.fast
+    }
+
+    fn stages_bytes(&self, warps: u32, cluster: u32, cols: u32) -> u32 {
+        let [size_in, size_out] = [self.input, self.output].map(|dtype| dtype.size_bytes() as u32);
+        chunked::stages_bytes(warps, cluster, cols, size_in, size_out)
+    }
+
     /// Rows of a length in blocks of every size that can hold them.
     fn geometries(&self, cols: usize) -> Vec<Geometry> {
         let (cols, chunks, most) = (
@@ -99,11 +114,16 @@ impl Entry {
             (Way::Warp | Way::Packed, Some((lanes, steps))) => {
                 let widest = self.input.size_bytes().max(self.output.size_bytes()) as u32;
                 let stage = if self.way == Way::Packed {
-                    packed::stage_bytes(lanes, cols, widest)
+                    packed::stage_bytes(lanes, steps, self.vector_elems(), cols, widest)
                 } else {
                     0
                 };
-                let fits = cols <= lanes * steps * 16 / self.input.size_bytes() as u32;
+                let shortest = if self.way == Way::Packed {
+                    packed::shortest(lanes, steps, self.vector_elems())
+                } else {
+                    1
+                };
+                let fits = (shortest..=lanes * steps * self.vector_elems()).contains(&cols);
                 let sizes = BTreeSet::from([1, most]).into_iter().filter(|_| fits);
                 sizes
                     .map(|warps| Geometry {
@@ -124,24 +144,29 @@ impl Entry {
                     ..alone(chunks.div_ceil(cluster), Cluster::bytes(chunks))
                 })
                 .to_vec(),
-            // One chunk a warp or several.
+            // One chunk a warp or several, unless they are held in registers.
             (Way::Staged, _) => [1, 2, 3]
+                .into_iter()
+                .filter(|&each| each == 1 || self.stages_several())
                 .map(|each| chunks.div_ceil(each))
                 .map(|warps| {
                     alone(
                         warps,
-                        chunked::stages_bytes(warps, 1, cols) + Block::bytes(chunks),
+                        self.stages_bytes(warps, 1, cols) + Block::bytes(chunks),
                     )
                 })
-                .to_vec(),
+                .collect(),
             (Way::SplitStaged, _) => CLUSTERS
                 .into_iter()
                 .flat_map(|cluster| {
-                    [1, 2, 4].map(|each| (cluster, chunks.div_ceil(cluster * each)))
+                    [1, 2, 4]
+                        .into_iter()
+                        .filter(|&each| each == 1 || self.stages_several())
+                        .map(move |each| (cluster, chunks.div_ceil(cluster * each)))
                 })
                 .map(|(cluster, warps)| {
                     let shared_bytes =
-                        chunked::stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks);
+                        self.stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks);
                     Geometry {
                         cluster,
                         ..alone(warps, shared_bytes)
@@ -366,7 +391,7 @@ fn all_entries_give_the_same_bits_on_short_rows() {
 fn all_entries_give_the_same_bits_on_long_rows() {
     for types in PAIRS {
         for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
-            assert!(entries_agree(types, cols, NORMAL, 1) >= 10);
+            assert!(entries_agree(types, cols, NORMAL, 1) >= 8);
         }
     }
 }

@@ -96,30 +96,39 @@ fn expected(kernel: &Kernel) -> Collectives {
         warp_barriers: 3,
         ..tile
     };
-    // Partials of a number of warps known at run time: a loop with one step of a pair in it.
-    let exchanged = Collectives {
+    // Partials of a number of warps known at run time: a loop with one step of a pair in it. The second of each
+    // barrier stands before the row is gone over again.
+    let block = Collectives {
+        block_barriers: 2,
         reductions: 1,
         shuffles: 2,
         ..Collectives::default()
     };
-    // The second of each stands before the row is gone over again.
-    let block = Collectives {
-        block_barriers: 2,
-        ..exchanged
-    };
+    // More than 32 partials are merged by one warp, in five steps of a pair, for the block.
     let cluster = Collectives {
         cluster_arrivals: 2,
         cluster_waits: 2,
-        ..exchanged
+        block_barriers: 1,
+        reductions: 2,
+        shuffles: 12,
+        ..Collectives::default()
     };
+    // A chunk that stays in registers: a barrier after the loads, and one before the stores.
+    let passing_tile = Collectives {
+        warp_barriers: 2,
+        ..tile
+    };
+    let stays_in_registers = !kernel.name.contains("_f32_");
     match way {
         "warp" => tile,
         "packed" => staged_tile,
         "block" | "parked" | "parked_fast" => tile + block,
+        "staged" if stays_in_registers => passing_tile + block,
         "staged" | "staged_fast" => staged_tile + block,
         "split" | "split_fast" => tile + cluster,
         // The blocks meet in a warp's first chunk, which the compiler has taken out of the loop over chunks.
         "split_parked" | "split_parked_fast" => tile + tile + cluster,
+        "split_staged" if stays_in_registers => passing_tile + cluster,
         "split_staged" => staged_tile + staged_tile + cluster,
         // Exponentials are not written, but results are, in the loop after: two barriers, once.
         "split_staged_fast" => {

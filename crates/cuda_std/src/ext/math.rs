@@ -85,6 +85,15 @@ pub fn ex2_approx(a: f32) -> f32 {
     }
 }
 
+/// The low 32 bits of `high` and `low`, 64 bits in all, shifted right by `bits` modulo 32.
+#[inline(always)]
+pub fn funnel_shift_right(low: u32, high: u32, bits: u32) -> u32 {
+    by_target! {
+        device: instruction!("shf.r.wrap.b32", reg32 u32, low, high, bits),
+        host: ((u64::from(high) << 32 | u64::from(low)) >> (bits % 32)) as u32,
+    }
+}
+
 /// `value`, of which the compiler knows nothing more.
 ///
 /// Values derived from it are then computed where they are used, instead of being kept in registers from the
