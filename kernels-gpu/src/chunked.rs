@@ -118,12 +118,13 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
         // SAFETY: in-bounds: the caller's.
         unsafe { Row::<Out>::new(y.at(offset), cols) }
     };
-    // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; all lanes call the barrier, and
-    // have read the stage before the exchange.
+    // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; all lanes call the barriers, the
+    // first of which ends the reading of inputs, the second the writing of results.
     unsafe {
         match outcome {
             _ if !STAGED => tile.store(output(), outcome),
             Outcome::Normalise(normaliser) => {
+                sync_warp(u32::MAX);
                 tile.results_to_stage::<Out, E>(stage, normaliser);
                 sync_warp(u32::MAX);
                 stage.send_shifted(output().span(chunk * CHUNK), CHUNK / WARP);

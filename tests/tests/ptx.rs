@@ -113,22 +113,16 @@ fn expected(kernel: &Kernel) -> Collectives {
         shuffles: 12,
         ..Collectives::default()
     };
-    // A chunk that stays in registers: a barrier after the loads, and one before the stores.
-    let passing_tile = Collectives {
-        warp_barriers: 2,
-        ..tile
-    };
     let stays_in_registers = !kernel.name.contains("_f32_");
     match way {
         "warp" => tile,
         "packed" => staged_tile,
         "block" | "parked" | "parked_fast" => tile + block,
-        "staged" if stays_in_registers => passing_tile + block,
         "staged" | "staged_fast" => staged_tile + block,
         "split" | "split_fast" => tile + cluster,
         // The blocks meet in a warp's first chunk, which the compiler has taken out of the loop over chunks.
         "split_parked" | "split_parked_fast" => tile + tile + cluster,
-        "split_staged" if stays_in_registers => passing_tile + cluster,
+        "split_staged" if stays_in_registers => staged_tile + cluster,
         "split_staged" => staged_tile + staged_tile + cluster,
         // Exponentials are not written, but results are, in the loop after: two barriers, once.
         "split_staged_fast" => {
