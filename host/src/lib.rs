@@ -55,11 +55,13 @@ mod error;
 pub mod how_it_works;
 mod launch;
 mod layout;
+mod masked;
 mod overlap;
 mod plan;
 mod problem;
 mod softmax;
 mod tensor;
+mod walk;
 
 #[cfg(all(
     target_os = "linux",
@@ -68,9 +70,10 @@ mod tensor;
 #[doc(hidden)]
 pub use device::bench_support;
 pub use device::{Device, DeviceProperties};
-pub use dtype::{DType, Element};
+pub use dtype::{DType, Element, Scalar, Truth};
 pub use error::{Error, Operand};
 pub use kernels_gpu::options::{FullyMasked, NanPolicy};
+pub use masked::{Align, MaskedSoftmax};
 pub use plan::{Plan, Way};
 pub use problem::{MAX_COLS, MAX_ROW_ALIGNMENT, Problem};
 pub use softmax::Softmax;

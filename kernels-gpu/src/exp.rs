@@ -83,6 +83,12 @@ impl Reference {
     fn clamp(self, x: f32) -> f32 {
         x.max(self.cutoff)
     }
+
+    /// Whether `x` is near enough to the maximum for its exponential to be its own, and not the cutoff's.
+    #[inline(always)]
+    pub fn reaches(self, x: f32) -> bool {
+        x >= self.cutoff
+    }
 }
 
 /// `p * 2^(shifted - ROUND)`.
