@@ -423,7 +423,7 @@ mod tests {
         problem
             .dims
             .iter()
-            .map(|axis| (axis.extent, axis.stride_in, axis.stride_out))
+            .map(|axis| (axis.extent, axis.strides[0], axis.strides[1]))
             .collect()
     }
 

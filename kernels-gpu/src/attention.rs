@@ -197,7 +197,7 @@ impl<const V: usize> Chunk<V> {
     }
 
     /// The partial of a chunk whose largest score is `max`, in every lane. Its exponentials take the scores' place if they
-    /// are to be `kept`.
+    /// are to be `kept`. `finely`: what rounding took from them is summed as well.
     ///
     /// # Safety
     ///
@@ -208,6 +208,7 @@ impl<const V: usize> Chunk<V> {
         row: &RowScores<'_, In>,
         max: f32,
         kept: bool,
+        finely: bool,
     ) -> Partial {
         let (mut step, end) = self.steps(row);
         let reference = Reference::of_max(max);
@@ -215,7 +216,15 @@ impl<const V: usize> Chunk<V> {
         while step < end {
             // SAFETY: written: scored; own: each lane has its own.
             unsafe {
-                let e = exponentials::<A, V>(self.get(step), reference);
+                let z = self.get(step);
+                let e = exponentials::<A, V>(z, reference);
+                if A::PAIRS && finely {
+                    let mut i = 0;
+                    while i < V {
+                        sum.lo += rest_of_exponential(z[i], reference);
+                        i += 1;
+                    }
+                }
                 sum = Tile::<WARP, 1, V>::of(0, [e]).vector_sum::<A>(0, Some(sum));
                 if kept {
                     self.put(step, e);
@@ -296,6 +305,16 @@ fn exponentials<A: Accuracy, const V: usize>(z: [f32; V], reference: Reference) 
     })
 }
 
+/// What rounding took from an exponential, if it counts.
+#[inline(always)]
+fn rest_of_exponential(z: f32, reference: Reference) -> f32 {
+    if reference.reaches(z) {
+        Full::rest(z, reference)
+    } else {
+        0.0
+    }
+}
+
 /// How results are made of what a chunk has kept.
 #[derive(Clone, Copy)]
 enum Finish {
@@ -352,6 +371,8 @@ impl Finish {
 struct Whole<'a> {
     /// Its sink included.
     partial: Partial,
+    /// The same, with what rounding took from the exponentials, where that matters.
+    fine: Option<Partial>,
     /// What its scores are less.
     shift: f32,
     cols: u32,
@@ -360,15 +381,21 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// Logarithm of the sum of exponentials relative to the maximum.
+    /// Logarithm of the sum of exponentials relative to the maximum. `finely`: the sum is one of exponentials
+    /// with what rounding took from them.
     #[inline(always)]
-    fn log_sum(&self) -> Pair {
-        let Partial { max, sum } = self.partial;
+    fn log_sum(&self, Partial { max, sum }: Partial, finely: bool) -> Pair {
         // The maximum's own term is in the sum, with these very bits: a row of one element has a sum of exactly 1.
-        let one = Full::exp(max, Reference::of_max(max));
+        let reference = Reference::of_max(max);
+        let one = Full::exp(max, reference);
+        let rest_of_one = if finely {
+            Full::rest(max, reference)
+        } else {
+            0.0
+        };
         let quotient = sum.hi / one;
-        let rest = (fma(-quotient, one, sum.hi) + sum.lo) / one;
-        ln_pair(Pair::two_sum(quotient, rest))
+        let missing = fma(-quotient, one, sum.hi) + fma(-quotient, rest_of_one, sum.lo);
+        ln_pair(Pair::two_sum(quotient, missing / one))
     }
 
     /// How a chunk whose largest score is `part_max` is finished; `kept` are exponentials, or else scores.
@@ -383,7 +410,7 @@ impl Whole<'_> {
             }),
             Outcome::Normalise(_) if log => Finish::Log {
                 max: self.partial.max,
-                log_sum: self.log_sum(),
+                log_sum: self.log_sum(self.partial, false),
             },
             outcome if kept => match outcome.for_part(part_max, self.partial.max) {
                 Outcome::Fill(value) => Finish::Fill(value),
@@ -402,7 +429,10 @@ impl Whole<'_> {
         if max == f32::NEG_INFINITY {
             max
         } else if max < f32::INFINITY {
-            let log_sum = self.log_sum();
+            let log_sum = match self.fine {
+                Some(fine) => self.log_sum(fine, true),
+                None => self.log_sum(self.partial, false),
+            };
             // One of the two is 0.
             let sum = Pair::two_sum(self.shift + max, log_sum.hi);
             sum.hi + (sum.lo + log_sum.lo)
@@ -414,19 +444,30 @@ impl Whole<'_> {
 
 /// `part`, and the sink's exponential where there is a sink.
 #[inline(always)]
-fn with_sink<A: Accuracy>(part: Partial, sink: f32) -> Partial {
+fn with_sink<A: Accuracy>(part: Partial, sink: f32, finely: bool) -> Partial {
     if sink == f32::NEG_INFINITY {
         return part;
     }
-    let hi = if Partial::can_refer(sink) {
-        A::exp(sink, Reference::of_max(sink))
-    } else {
-        0.0
-    };
-    part.merge(Partial {
-        max: sink,
-        sum: Pair { hi, lo: 0.0 },
-    })
+    let mut sum = Pair::ZERO;
+    if Partial::can_refer(sink) {
+        let reference = Reference::of_max(sink);
+        sum.hi = A::exp(sink, reference);
+        if A::PAIRS && finely {
+            sum.lo = Full::rest(sink, reference);
+        }
+    }
+    part.merge(Partial { max: sink, sum })
+}
+
+/// Whether the logarithm of a row's sum is asked for, and so small that the sum has to be known better than
+/// exponentials are: below 1, as the maximum.
+#[inline(always)]
+fn wants_finely(scores: &Scores, shift: f32, whole: Partial) -> bool {
+    const E: f32 = core::f32::consts::E;
+    scores.sum != Sum::None
+        && shift == 0.0
+        && whole.max.abs() < 1.0
+        && whole.sum.hi < E * Full::exp(whole.max, Reference::of_max(whole.max))
 }
 
 /// One warp's or block's share of a row.
@@ -476,6 +517,7 @@ pub unsafe fn rows<In, Out, A, X, const V: usize>(
     let kept = scores.results == Results::Softmax;
 
     let mut shift = 0.0;
+    let mut coarse = None;
     let whole = loop {
         let mut index = 0;
         while index < own {
@@ -496,7 +538,7 @@ pub unsafe fn rows<In, Out, A, X, const V: usize>(
             // SAFETY: in-bounds: the caller's; written: no more copies are under way than came after.
             let part = unsafe {
                 let max = chunk(index).score(&row, shift);
-                chunk(index).exponentiate::<In, A>(&row, max, kept)
+                chunk(index).exponentiate::<In, A>(&row, max, kept, coarse.is_some())
             };
             if index == 0 {
                 exchange.meet();
@@ -507,17 +549,21 @@ pub unsafe fn rows<In, Out, A, X, const V: usize>(
         }
         // SAFETY: in-bounds: the caller's.
         let sink = unsafe { scores.sink(layout, options, operands, opaque_u32(X::row())) };
-        let whole = with_sink::<A>(exchange.collect(), sink - shift);
-        if !Outcome::needs_shift(whole.max) {
+        let whole = with_sink::<A>(exchange.collect(), sink - shift, coarse.is_some());
+        // All threads of the row agree, so all go round again, or none.
+        if Outcome::needs_shift(whole.max) {
+            shift = whole.max;
+        } else if A::PAIRS && coarse.is_none() && wants_finely(scores, shift, whole) {
+            coarse = Some(whole);
+        } else {
             break whole;
         }
-        // All threads of the row agree, so all are here.
-        shift = whole.max;
         exchange.again();
     };
 
     let whole = Whole {
-        partial: whole,
+        partial: coarse.unwrap_or(whole),
+        fine: coarse.is_some().then_some(whole),
         shift,
         cols,
         options,
@@ -583,6 +629,7 @@ pub unsafe fn stream<In, Out, A, const V: usize>(
     };
 
     let mut shift = 0.0;
+    let mut coarse = None;
     let whole = loop {
         let mut class = warp;
         while class < MAX_WARPS {
@@ -595,7 +642,7 @@ pub unsafe fn stream<In, Out, A, const V: usize>(
                     chunk(first).bring(&row);
                     wait_all();
                     let max = chunk(first).score(&row, shift);
-                    chunk(first).exponentiate::<In, A>(&row, max, false)
+                    chunk(first).exponentiate::<In, A>(&row, max, false, coarse.is_some())
                 };
                 running = running.merge(part);
                 first += MAX_WARPS * CHUNK;
@@ -611,17 +658,21 @@ pub unsafe fn stream<In, Out, A, const V: usize>(
         let whole = combine_lanes(MAX_WARPS, |slot| unsafe { slots.get(slot) });
         // SAFETY: in-bounds: the caller's.
         let sink = unsafe { scores.sink(layout, options, operands, opaque_u32(block_idx_x())) };
-        let whole = with_sink::<A>(whole, sink - shift);
-        if !Outcome::needs_shift(whole.max) {
+        let whole = with_sink::<A>(whole, sink - shift, coarse.is_some());
+        if Outcome::needs_shift(whole.max) {
+            shift = whole.max;
+        } else if A::PAIRS && coarse.is_none() && wants_finely(scores, shift, whole) {
+            coarse = Some(whole);
+        } else {
             break whole;
         }
         // All threads agree, so all are here, and read the slots before any warp fills them again.
-        shift = whole.max;
         sync_threads();
     };
 
     let whole = Whole {
-        partial: whole,
+        partial: coarse.unwrap_or(whole),
+        fine: coarse.is_some().then_some(whole),
         shift,
         cols,
         options,

@@ -157,7 +157,7 @@ fn logarithms_are_within_their_bounds_on_every_kind_of_content() {
 #[test]
 fn logsumexp_is_within_its_bound_where_it_is_small() {
     let mut worst = 0.0f64;
-    for seed in 0..60 {
+    for seed in 0..3000 {
         let mut random = Random::new(seed);
         let magnitude = random.between(-30.0, 2.0).exp2();
         let keys = 1 + random.below(5);
