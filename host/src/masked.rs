@@ -462,10 +462,37 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// Those that [`forward`](Self::forward) would find in the request.
     pub fn plan<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Plan, Error> {
+        self.plan_fresh(&x.into_view(), Results::Softmax)
+    }
+
+    /// What [`log_softmax`](Self::log_softmax) would launch.
+    ///
+    /// # Errors
+    ///
+    /// Those that [`log_softmax`](Self::log_softmax) would find in the request.
+    pub fn plan_log_softmax<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Plan, Error> {
+        self.plan_fresh(&x.into_view(), Results::Log)
+    }
+
+    /// What [`logsumexp`](Self::logsumexp) would launch.
+    ///
+    /// # Errors
+    ///
+    /// Those that [`logsumexp`](Self::logsumexp) would find in the request.
+    pub fn plan_logsumexp<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Plan, Error> {
         let x = x.into_view();
+        let call = self.call(x.device(), x.side(), None, Some(DType::F32))?;
+        Ok(call.plan)
+    }
+
+    fn plan_fresh<T: Element>(
+        &self,
+        x: &TensorView<'_, T>,
+        results: Results,
+    ) -> Result<Plan, Error> {
         let layout = Layout::packed(x.shape())?;
-        let fresh = Side::fresh(X::Elem::DTYPE, &layout);
-        let call = self.call(x.device(), x.side(), Some((fresh, Results::Softmax)), None)?;
+        let fresh = Side::fresh(T::DTYPE, &layout);
+        let call = self.call(x.device(), x.side(), Some((fresh, results)), None)?;
         Ok(call.plan)
     }
 

@@ -151,12 +151,12 @@ fn expected(kernel: &Kernel) -> Collectives {
             ..tile
         },
         "attention_block" | "attention_block_log" => tile + block,
-        "attention_split" | "attention_split_log" => tile + tile + cluster,
+        "attention_split" | "attention_split_log" => tile + cluster,
         "attention_stream" | "attention_stream_log" => {
             // A chunk's maximum is taken again with its scores, for the results.
             tile + Collectives {
                 block_barriers: 2,
-                reductions: 1,
+                reductions: 2,
                 shuffles: 10,
                 ..Collectives::default()
             }
