@@ -917,3 +917,97 @@ fn fresh_sums<T: Element, U: Element>(x: &TensorView<'_, T>) -> Result<Tensor<U>
     let shape = x.shape();
     Tensor::uninitialised(x.device(), Layout::packed(&shape[..shape.len() - 1])?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::allocations;
+
+    /// Rows that share a row of the mask follow one another.
+    #[test]
+    fn dimensions_without_a_mask_are_innermost() {
+        let shape = [2, 3, 5, 7];
+        let strides_of = |bias: [u64; 3]| {
+            let packed = [105, 35, 7];
+            (0..3)
+                .map(|dim| {
+                    let mut strides = [0; OPERANDS];
+                    (strides[X], strides[Y], strides[BIAS]) = (packed[dim], packed[dim], bias[dim]);
+                    strides
+                })
+                .collect::<Vec<_>>()
+        };
+        let extents = |bias| {
+            let axes = axes(&shape, &strides_of(bias));
+            axes.iter().map(|axis| axis.extent).collect::<Vec<_>>()
+        };
+        // [queries, keys]: batch and heads together, inside.
+        assert_eq!(extents([0, 0, 7]), [5, 6]);
+        // [batch, 1, queries, keys]: heads inside.
+        assert_eq!(extents([35, 0, 7]), [2, 5, 3]);
+        // One of the scores' own shape, and none: as they lie.
+        assert_eq!(extents([105, 35, 7]), [30]);
+        assert_eq!(extents([0, 0, 0]), [30]);
+    }
+
+    #[test]
+    fn nothing_is_allocated_on_the_way_to_a_launch() {
+        let device = Device::emulator();
+        let x = device.zeros::<f32>([2, 3, 4, 5]).unwrap();
+        let (bias, keep) = (
+            device.zeros::<f32>([4, 5]).unwrap(),
+            device.zeros::<u8>([2, 1, 1, 5]).unwrap(),
+        );
+        let lengths = device.zeros::<u32>([2]).unwrap();
+        let sinks = device.zeros::<f32>([3]).unwrap();
+        let masked = Softmax::new().masked().causal(Align::TopLeft).soft_cap(2.0);
+        let masked = masked
+            .additive(&bias)
+            .keep(&keep)
+            .key_lengths(&lengths)
+            .sink(&sinks);
+        masked.plan(&x).unwrap();
+        let (layout, view) = (Layout::packed(x.shape()).unwrap(), x.view());
+        let allocations = allocations::count(|| {
+            let y = Side::fresh(DType::F32, &layout);
+            let results = Some((y, Results::Softmax));
+            let call = masked
+                .call(view.device(), view.side(), results, Some(DType::F32))
+                .unwrap();
+            assert_eq!(call.plan.launches(), 1);
+        });
+        assert_eq!(allocations, 0);
+    }
+
+    /// More leading dimensions than a launch walks, and a query's number in each.
+    #[test]
+    fn many_dimensions_are_several_launches() {
+        let device = Device::emulator();
+        let shape = [2, 2, 2, 2, 2, 3, 4];
+        let count = shape.iter().product::<usize>();
+        let values: Vec<f32> = (0..count).map(|i| (i * 7 % 31) as f32 * 0.1).collect();
+        let x = device.tensor_from(&values, shape).unwrap();
+        // Each dimension moves in a way of its own, so that none merge.
+        let bias: Vec<f32> = (0..count / 3).map(|i| (i * 5 % 13) as f32 * 0.1).collect();
+        let bias = device.tensor_from(&bias, [2, 2, 2, 2, 2, 1, 4]).unwrap();
+        let bias = bias.view().permute(&[4, 3, 2, 1, 0, 5, 6]).unwrap();
+        let masked = Softmax::new()
+            .masked()
+            .additive(&bias)
+            .causal(Align::TopLeft);
+        assert!(masked.plan(&x).unwrap().launches() > 1);
+        let (y, sums) = masked.forward_with_logsumexp(&x).unwrap();
+        let (y, sums) = (y.to_vec().unwrap(), sums.to_vec().unwrap());
+        let bias = bias.broadcast(shape).unwrap().to_vec().unwrap();
+        for (row, (y, sum)) in y.chunks(4).zip(sums).enumerate() {
+            let seen = row % 3 + 1;
+            let z = |key: usize| f64::from(values[row * 4 + key] + bias[row * 4 + key]).exp();
+            let exact: f64 = (0..seen).map(z).sum();
+            assert!((f64::from(sum) - exact.ln()).abs() < 1e-6, "row {row}");
+            for (key, &y) in y.iter().enumerate() {
+                let exact = if key < seen { z(key) / exact } else { 0.0 };
+                assert!((f64::from(y) - exact).abs() < 1e-6, "row {row}, key {key}");
+            }
+        }
+    }
+}

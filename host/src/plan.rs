@@ -1134,6 +1134,86 @@ mod tests {
     }
 
     #[test]
+    fn every_length_of_scores_gets_a_kernel_that_holds_it() {
+        // As a GPU of the smallest shared memory has it.
+        let tiny = DeviceProperties {
+            max_shared_bytes_per_block: 99 * 1024,
+            ..small()
+        };
+        let mut names = BTreeSet::new();
+        for properties in [tiny, small(), large()] {
+            for (input, output) in pairs() {
+                for (logs, forced) in [false, true].into_iter().flat_map(|logs| {
+                    Way::ALL
+                        .map(Some)
+                        .into_iter()
+                        .chain([None])
+                        .map(move |w| (logs, w))
+                }) {
+                    for cols in [
+                        0, 1, 1023, 1024, 1025, 16_384, 16_385, 24_576, 57_344, 57_345, 262_144,
+                        262_145, MAX_COLS,
+                    ] {
+                        let problem = Problem::packed(&[7, cols], input, output).unwrap();
+                        let plan = Plan::of_scores(&problem, &properties, forced, logs, (1, 7));
+                        let Ok(plan) = plan else {
+                            assert!(forced.is_some() && forced != Some(Way::Stream), "{cols}");
+                            continue;
+                        };
+                        names.insert(plan.kernel_name());
+                        let warps = plan.threads_per_block() / WARP;
+                        assert!(plan.threads_per_block() <= plan.kernel.describe().max_threads);
+                        assert!(plan.shared_bytes() <= properties.max_shared_bytes_per_block);
+                        assert_eq!(
+                            plan.grid(),
+                            7u32.div_ceil(plan.rows_per_block()) * plan.blocks_per_row()
+                        );
+                        let chunks = match plan.way() {
+                            Way::Warp => 1,
+                            Way::Stream => u32::MAX,
+                            // Those that shared memory has room for.
+                            _ => {
+                                plan.shared_bytes() / attention::chunks_bytes(1, 1, 1)
+                                    * plan.blocks_per_row()
+                            }
+                        };
+                        assert!(
+                            chunked::chunks(cols as u32) <= chunks,
+                            "{cols}: {plan}, {warps} warps"
+                        );
+                    }
+                }
+            }
+        }
+        let attention = REGISTRY
+            .iter()
+            .filter(|kernel| kernel.name.starts_with("attention_"));
+        assert_eq!(names, attention.map(|kernel| kernel.name).collect());
+    }
+
+    #[test]
+    fn scores_take_the_way_that_their_length_asks_for() {
+        let way = |properties: &DeviceProperties, cols: usize| {
+            let problem = Problem::packed(&[100, cols], DType::F32, DType::F32).unwrap();
+            let plan = Plan::of_scores(&problem, properties, None, false, (1, 100));
+            plan.unwrap().way()
+        };
+        for (cols, with_clusters, without) in [
+            (1024, Way::Warp, Way::Warp),
+            (1025, Way::Block, Way::Block),
+            (16_384, Way::Block, Way::Block),
+            (16_385, Way::Split, Way::Block),
+            (32_768, Way::Split, Way::Block),
+            (32_769, Way::Split, Way::Stream),
+            (262_144, Way::Split, Way::Stream),
+            (262_145, Way::Stream, Way::Stream),
+        ] {
+            assert_eq!(way(&large(), cols), with_clusters, "{cols}");
+            assert_eq!(way(&small(), cols), without, "{cols}");
+        }
+    }
+
+    #[test]
     fn plans_say_what_they_are() {
         let plan = plan(1032, (DType::F16, DType::F32), None).unwrap();
         assert_eq!(

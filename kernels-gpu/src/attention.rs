@@ -34,7 +34,7 @@ use crate::online::{Normaliser, Outcome, Pair, Partial};
 use crate::options::{FullyMasked, Options};
 use crate::reduce::{MAX_WARPS, PartialSlots, WARP, combine_lanes, lanes_max, lanes_sum};
 use crate::row::RowLayout;
-use crate::scores::{Operands, Results, RowScores, Scores, Sum, each};
+use crate::scores::{Masks, Operands, Results, RowScores, Scores, Sum, each};
 use crate::stage::Parked;
 use crate::tile::{CHUNK, Tile};
 
@@ -167,22 +167,34 @@ impl<const V: usize> Chunk<V> {
     unsafe fn score<In: Element>(self, row: &RowScores<'_, In>, shift: f32) -> f32 {
         let (begin, end) = self.steps(row);
         let mut max = f32::NEG_INFINITY;
-        let mut four = begin * Self::FOURS;
-        while four < end * Self::FOURS {
+        let (begin, end) = (begin * Self::FOURS, end * Self::FOURS);
+        let key = |four: u32| self.key(four / Self::FOURS) + 4 * (four % Self::FOURS);
+        let mut masks = Masks::NONE;
+        let mut next = begin;
+        while next <= end {
+            // What the next four need is on its way while this four is computed.
+            let own = masks;
+            if next < end {
+                // SAFETY: in-bounds: the caller's.
+                masks = unsafe { row.masks(key(next)) };
+            }
+            next += 1;
+            if next < begin + 2 {
+                continue;
+            }
+            let four = next - 2;
             let (step, part) = (four / Self::FOURS, four % Self::FOURS);
-            let vector = self.key(step);
-            let key = vector + 4 * part;
             let mut z = [f32::NEG_INFINITY; 4];
-            if row.sees::<4>(key) {
+            if row.sees::<4>(key(four)) {
                 // SAFETY: in-bounds, written: the caller's.
-                unsafe {
-                    let x = if row.whole_vector::<V>(vector).is_some() {
+                let x = unsafe {
+                    if row.whole_vector::<V>(self.key(step)).is_some() {
                         self.brought::<In>(step, part)
                     } else {
-                        row.one_by_one(key)
-                    };
-                    z = row.transform(key, x);
-                }
+                        row.one_by_one(key(four))
+                    }
+                };
+                z = row.transform(key(four), x, own);
                 if shift != 0.0 {
                     z = each(z, |_, z| z - shift);
                 }
@@ -191,7 +203,6 @@ impl<const V: usize> Chunk<V> {
             }
             // SAFETY: own: each lane has its own.
             unsafe { self.place.vector(four).store(U32x4(z.map(f32::to_bits))) };
-            four += 1;
         }
         lanes_max::<WARP>(max)
     }

@@ -184,7 +184,7 @@ impl Scores {
 
     /// Offset of a row in an operand, in elements.
     #[inline(always)]
-    fn offset(&self, at: [u32; MAX_DIMS], stride: impl Fn(&Strides) -> u64) -> u64 {
+    fn index_of(&self, at: [u32; MAX_DIMS], stride: impl Fn(&Strides) -> u64) -> u64 {
         // Written out, since a by-value parameter indexed at run time would be copied to local memory.
         let term = |stride: u64, coordinate: u32| stride.wrapping_mul(u64::from(coordinate));
         term(stride(&self.strides[0]), at[0])
@@ -211,6 +211,26 @@ pub struct Operands {
     pub sinks: Global<f32>,
     /// The logarithms of sums, to be written.
     pub sums: Global<u8>,
+}
+
+/// What masks have for four keys, as it lies in memory: loaded ahead of its use, so that nothing waits for it.
+#[derive(Clone, Copy)]
+pub struct Masks {
+    /// Four f32, or four halves in the first two words.
+    bias: [u32; 4],
+    /// A byte a key.
+    keep: u32,
+    /// A byte a key.
+    hide: u32,
+}
+
+impl Masks {
+    /// Of keys that nobody asks for.
+    pub const NONE: Self = Self {
+        bias: [0; 4],
+        keep: 0,
+        hide: 0,
+    };
 }
 
 /// The scores of one row.
@@ -248,7 +268,9 @@ impl Scores {
             return f32::NEG_INFINITY;
         }
         let at = layout.coordinates(row);
-        let place = operands.sinks.at(self.offset(at, |strides| strides.sinks));
+        let place = operands
+            .sinks
+            .at(self.index_of(at, |strides| strides.sinks));
         // SAFETY: in-bounds: the caller's.
         let sink = unsafe { place.load() };
         if options.nan_policy == NanPolicy::Ignore && sink.is_nan() {
@@ -266,7 +288,7 @@ impl Scores {
     ///   writes it.
     #[inline(always)]
     pub unsafe fn put_sum(&self, layout: &RowLayout, operands: &Operands, row: u32, value: f32) {
-        let index = self.offset(layout.coordinates(row), |strides| strides.sum);
+        let index = self.index_of(layout.coordinates(row), |strides| strides.sum);
         let (wide, half) = (operands.sums.cast::<f32>(), operands.sums.cast::<u16>());
         // SAFETY: in-bounds: the caller's.
         unsafe {
@@ -311,20 +333,20 @@ impl<'a, In: Element> RowScores<'a, In> {
             slope: 0.0,
             own_key: 0,
         };
-        let query = scores.offset(at, |strides| strides.query) as u32;
+        let query = scores.index_of(at, |strides| strides.query) as u32;
         (this.begin, this.end) = scores.causal.cut(query, (this.begin, this.end));
         (this.begin, this.end) = scores.window.cut(query, (this.begin, this.end));
         if scores.has(Scores::LENGTHS) {
             let place = operands
                 .lengths
-                .at(scores.offset(at, |strides| strides.lengths));
+                .at(scores.index_of(at, |strides| strides.lengths));
             // SAFETY: in-bounds: the caller's.
             this.end = this.end.min(unsafe { place.load() });
         }
         if scores.has(Scores::SLOPES) {
             let place = operands
                 .slopes
-                .at(scores.offset(at, |strides| strides.slopes));
+                .at(scores.index_of(at, |strides| strides.slopes));
             // SAFETY: in-bounds: the caller's.
             this.slope = unsafe { place.load() };
             this.own_key = (query as i32).wrapping_add(scores.slope_offset);
@@ -333,13 +355,13 @@ impl<'a, In: Element> RowScores<'a, In> {
             let size = if scores.bias == Bias::F32 { 4 } else { 2 };
             this.bias = this
                 .bias
-                .at(scores.offset(at, |strides| strides.bias) * size);
+                .at(scores.index_of(at, |strides| strides.bias) * size);
         }
         if scores.has(Scores::KEEP) {
-            this.keep = this.keep.at(scores.offset(at, |strides| strides.keep));
+            this.keep = this.keep.at(scores.index_of(at, |strides| strides.keep));
         }
         if scores.has(Scores::HIDE) {
-            this.hide = this.hide.at(scores.offset(at, |strides| strides.hide));
+            this.hide = this.hide.at(scores.index_of(at, |strides| strides.hide));
         }
         this
     }
@@ -375,15 +397,38 @@ impl<'a, In: Element> RowScores<'a, In> {
         self.of_seen(key, |k| In::widen(unsafe { self.x.at(k).load() }))
     }
 
-    /// What the exponentials of the four keys from `key` on are taken of, `x` being their scores: -inf for those that
-    /// are hidden.
+    /// What the masks have for the four keys from `key` on; anything where none is seen.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: the row's operands are readable.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn transform(&self, key: u32, x: [f32; 4]) -> [f32; 4] {
+    pub unsafe fn masks(&self, key: u32) -> Masks {
+        let scores = self.scores;
+        let mut masks = Masks::NONE;
+        if !self.sees::<4>(key) {
+            return masks;
+        }
+        // SAFETY: in-bounds: the caller's.
+        unsafe {
+            if scores.bias != Bias::None {
+                masks.bias = self.bias(key);
+            }
+            if scores.has(Scores::KEEP) {
+                masks.keep = self.bytes(self.keep, scores.keep_step, key);
+            }
+            if scores.has(Scores::HIDE) {
+                masks.hide = self.bytes(self.hide, scores.hide_step, key);
+            }
+        }
+        masks
+    }
+
+    /// What the exponentials of the four keys from `key` on are taken of, `x` being their scores: -inf for those that
+    /// are hidden.
+    #[inline(always)]
+    pub fn transform(&self, key: u32, x: [f32; 4], masks: Masks) -> [f32; 4] {
         let (options, scores) = (self.options, self.scores);
         let mut z = x;
         if options.scale != 1.0 {
@@ -399,8 +444,12 @@ impl<'a, In: Element> RowScores<'a, In> {
             }
         }
         if scores.bias != Bias::None {
-            // SAFETY: in-bounds: the caller's.
-            let bias = unsafe { self.bias(key) };
+            let [a, b, c, d] = masks.bias;
+            let bias = match scores.bias {
+                Bias::F16 => halves::<F16>([a, b]),
+                Bias::Bf16 => halves::<Bf16>([a, b]),
+                Bias::F32 | Bias::None => [a, b, c, d].map(f32::from_bits),
+            };
             z = each(z, |i, z| z + bias[i]);
         }
         if scores.has(Scores::SLOPES) {
@@ -413,13 +462,11 @@ impl<'a, In: Element> RowScores<'a, In> {
             z = each(z, |_, z| if z.is_nan() { f32::NEG_INFINITY } else { z });
         }
         if scores.has(Scores::KEEP) {
-            // SAFETY: in-bounds: the caller's.
-            let keep = unsafe { self.bytes(self.keep, scores.keep_step, key) };
+            let keep = masks.keep.to_le_bytes();
             z = each(z, |i, z| if keep[i] != 0 { z } else { f32::NEG_INFINITY });
         }
         if scores.has(Scores::HIDE) {
-            // SAFETY: in-bounds: the caller's.
-            let hide = unsafe { self.bytes(self.hide, scores.hide_step, key) };
+            let hide = masks.hide.to_le_bytes();
             z = each(z, |i, z| if hide[i] == 0 { z } else { f32::NEG_INFINITY });
         }
         if key < self.begin || key + 4 > self.end {
@@ -456,62 +503,59 @@ impl<'a, In: Element> RowScores<'a, In> {
         step == 1 && mask.address().is_multiple_of(bytes) && key + 4 <= self.cols
     }
 
-    /// The additive mask of the four keys from `key` on.
+    /// The additive mask of the four keys from `key` on, as [`Masks`] have it.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: it is readable for every key of the row.
     #[inline(always)]
     #[track_caller]
-    unsafe fn bias(&self, key: u32) -> [f32; 4] {
-        let (kind, step) = (self.scores.bias, self.scores.bias_step);
-        if kind == Bias::F32 {
-            let from = self.bias.cast::<f32>();
+    unsafe fn bias(&self, key: u32) -> [u32; 4] {
+        let step = self.scores.bias_step;
+        if self.scores.bias == Bias::F32 {
+            let from = self.bias.cast::<u32>();
             if self.is_whole(self.bias, step, 16, key) {
                 // SAFETY: in-bounds, aligned: whole.
                 let U32x4(words) = unsafe { from.at(key.into()).cast().load() };
-                return words.map(f32::from_bits);
+                return words;
             }
             // SAFETY: in-bounds: the caller's.
             return self.of_seen(key, |k| unsafe { from.at(k * u64::from(step)).load() });
         }
         let from = self.bias.cast::<u16>();
-        let halves = if self.is_whole(self.bias, step, 8, key) {
+        if self.is_whole(self.bias, step, 8, key) {
             // SAFETY: in-bounds, aligned: whole.
             let U32x2([low, high]) = unsafe { from.at(key.into()).cast().load() };
-            [
-                low as u16,
-                (low >> 16) as u16,
-                high as u16,
-                (high >> 16) as u16,
-            ]
-        } else {
-            // SAFETY: in-bounds: the caller's.
-            self.of_seen(key, |k| unsafe { from.at(k * u64::from(step)).load() })
-        };
-        if kind == Bias::F16 {
-            halves.map(F16::widen)
-        } else {
-            halves.map(Bf16::widen)
+            return [low, high, 0, 0];
         }
+        // SAFETY: in-bounds: the caller's.
+        let [a, b, c, d] = self.of_seen(key, |k| unsafe { from.at(k * u64::from(step)).load() });
+        let word = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+        [word(a, b), word(c, d), 0, 0]
     }
 
-    /// What a boolean mask has for the four keys from `key` on.
+    /// What a boolean mask has for the four keys from `key` on, as [`Masks`] have it.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: it is readable for every key of the row.
     #[inline(always)]
     #[track_caller]
-    unsafe fn bytes(&self, mask: Global<u8>, step: u32, key: u32) -> [u8; 4] {
+    unsafe fn bytes(&self, mask: Global<u8>, step: u32, key: u32) -> u32 {
         if self.is_whole(mask, step, 4, key) {
             // SAFETY: in-bounds, aligned: whole.
-            let word: u32 = unsafe { mask.at(key.into()).cast().load() };
-            return word.to_le_bytes();
+            return unsafe { mask.at(key.into()).cast().load() };
         }
         // SAFETY: in-bounds: the caller's.
-        self.of_seen(key, |k| unsafe { mask.at(k * u64::from(step)).load() })
+        u32::from_le_bytes(self.of_seen(key, |k| unsafe { mask.at(k * u64::from(step)).load() }))
     }
+}
+
+/// The values of four halves.
+#[inline(always)]
+fn halves<E: Element>([low, high]: [u32; 2]) -> [f32; 4] {
+    let ([a, b], [c, d]) = (E::unpack(low), E::unpack(high));
+    [a, b, c, d]
 }
 
 /// `f` of every element, with its index.
