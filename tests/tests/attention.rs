@@ -1,6 +1,13 @@
 //! Masks, biases, caps, sinks and logarithms: every kind by every way on every backend, against f64 arithmetic, and to the bit
 //! against one another.
 
+use core::ffi::c_void;
+
+use cuda_std::emulator::{Buffer, Launch, launch};
+use kernels_gpu::entries::REGISTRY;
+use kernels_gpu::options::Options;
+use kernels_gpu::row::RowLayout;
+use kernels_gpu::scores::{Reach, Scores as KernelScores};
 use proptest::prelude::*;
 use warp_softmax::{Align, DType, Device, Error, FullyMasked, NanPolicy, Operand, Softmax, Way};
 use warp_softmax_tests::attention::{Asked, Given, Numbers, Scores};
@@ -390,7 +397,7 @@ fn masks_of_every_shape_stand_for_what_they_are_broadcast_to() {
 }
 
 #[test]
-fn what_is_hidden_may_hold_anything_and_is_not_read() {
+fn what_is_hidden_may_hold_anything() {
     let mut random = Random::new(3);
     for keys in [40, 1500] {
         let x = contents(&[2, 4, keys], Content::Normal { sigma: 1.0 }, &mut random);
@@ -406,6 +413,71 @@ fn what_is_hidden_may_hold_anything_and_is_not_read() {
         }
         scores.x = dirty;
         assert_eq!(expect(&scores, Asked::Both), clean);
+    }
+}
+
+/// The emulator knows of no memory behind the last vector that a key is seen of: reading there would be a fault.
+#[test]
+fn what_causality_hides_is_not_read() {
+    for (way, cols, warps, shared_bytes) in [
+        ("warp", 1000u32, 1, 4096 + 16),
+        ("block", 5000, 5, 5 * (4096 + 16)),
+        ("stream", 5000, 16, 16 * 4096 + 512),
+    ] {
+        let name = format!("attention_{way}_f32_f32");
+        let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).unwrap();
+        let x = vec![0.5f32; 104];
+        let mut y = vec![7.0f32; cols as usize];
+        let buffer = |address: usize, elems: usize, writable| Buffer {
+            address: address as u64,
+            bytes: 4 * elems as u64,
+            writable,
+        };
+        let (x_address, y_address) = (
+            x.as_ptr().expose_provenance(),
+            y.as_mut_ptr().expose_provenance(),
+        );
+        let scores = KernelScores {
+            causal: Reach {
+                right: 0,
+                offset: 100,
+                ..Reach::ALL
+            },
+            ..KernelScores::default()
+        };
+        let (rows, layout, options, none) = (1u32, RowLayout::new(&[]), Options::default(), 0u64);
+        fn pointer<T>(value: &T) -> *const c_void {
+            core::ptr::from_ref(value).cast()
+        }
+        let mut parameters = vec![
+            pointer(&x_address),
+            pointer(&y_address),
+            pointer(&rows),
+            pointer(&cols),
+            pointer(&layout),
+            pointer(&options),
+        ];
+        parameters.extend([pointer(&none); 7]);
+        parameters.push(pointer(&scores));
+        let shape = Launch {
+            grid: 1,
+            block: 32 * warps,
+            cluster: 1,
+            shared_bytes,
+            buffers: &[
+                buffer(x_address, x.len(), false),
+                buffer(y_address, y.len(), true),
+            ],
+        };
+        // SAFETY: parameters: of the types that all entries of attention have; buffers: both live; contract: but for
+        // what must not be read, the row is the buffers'.
+        let outcome = unsafe { launch(kernel, &shape, &parameters) };
+        outcome.unwrap_or_else(|fault| panic!("{way}: {fault}"));
+        assert!(
+            y[..101].iter().all(|&y| (y - 1.0 / 101.0).abs() < 1e-8),
+            "{way}"
+        );
+        assert!(y[101..].iter().all(|&y| y == 0.0), "{way}");
     }
 }
 
