@@ -7,7 +7,7 @@ use crate::Failed;
 use crate::args::Settings;
 use crate::gpu::time_each;
 use crate::number::{Number, for_dtype};
-use crate::record::{Accuracy, Masked, Timing};
+use crate::record::{Accuracy, Masked, OURS, Timing};
 use crate::run::Run;
 use crate::source::Source;
 use crate::stats::Spread;
@@ -280,6 +280,7 @@ fn measure<T: Number>(
         None
     };
     Ok(Masked {
+        implementation: OURS.to_owned(),
         dtype: T::DTYPE.name().to_owned(),
         shape: shape.map(|extent| extent as u64),
         what: what.name().to_owned(),

@@ -167,6 +167,8 @@ pub struct Accuracy {
 /// One shape of attention scores with one kind of mask, or with logarithms as its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Masked {
+    /// Whose kernels.
+    pub implementation: String,
     /// Type of scores and results.
     pub dtype: String,
     /// Batch, heads, queries, keys.

@@ -144,7 +144,7 @@
 //! arithmetic, which is the only one here. Alignment is no condition: a row that begins elsewhere is loaded one element at a time.
 //!
 //! * **Hidden is absent.** A hidden key's score is -inf from where it is made until the row's maximum is known, and its
-//!   exponential exactly 0. No number stands for -inf: a part of a row with nothing left is the identity of the merge.
+//!   exponential exactly 0 where a logarithm may be taken of the sum. No number stands for -inf: a part of a row with nothing left is the identity of the merge.
 //! * **What causality, a window or a length hides is not read**: for each row they leave one range of keys, and vectors outside
 //!   are skipped, chunks outside as a whole. Their results are written all the same.
 //! * **Rows that share a row of a mask follow one another**: a launch walks the dimensions along which no mask moves, such as

@@ -36,7 +36,7 @@ impl Align {
 }
 
 /// An operand beside the scores.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Beside<'a> {
     device: &'a Device,
     address: u64,
@@ -129,7 +129,7 @@ const RULE_HEADS: &str = "counted from the last but two, that of the heads, each
 /// assert_eq!(weights.to_vec()?[..3], [0.0, 1.0, 0.0]);
 /// # Ok::<(), warp_softmax::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct MaskedSoftmax<'a> {
     softmax: Softmax,
     cap: Option<f32>,

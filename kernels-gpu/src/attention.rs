@@ -13,8 +13,8 @@
 //! of this stay small, and a chunk costs no more than what is seen of it: a vector that is hidden as a
 //! whole is neither read nor computed, only its results are written.
 //!
-//! Chunks and trees are those of the other ways. A hidden element adds nothing to a sum, where elsewhere a
-//! masked one adds what is too little to change it.
+//! Chunks and trees are those of the other ways. Where logarithms may be asked for, a hidden element adds nothing to a sum;
+//! elsewhere it adds what is too little to change a result.
 //!
 //! With `A` the accuracy of f32 results, the logarithms are exact enough for all types; kernels with less than that
 //! write no logarithms.
@@ -304,11 +304,12 @@ impl<const V: usize> Chunk<V> {
     }
 }
 
-/// Exponentials relative to a maximum; 0 for those that are too far below it to count.
+/// Exponentials relative to a maximum; of those that are too far below it to count, 0 where a logarithm may be taken of
+/// their sum, and else what is too little to change it.
 #[inline(always)]
 fn exponentials<A: Accuracy, const V: usize>(z: [f32; V], reference: Reference) -> [f32; V] {
     each(z, |_, z| {
-        if reference.reaches(z) {
+        if !A::PAIRS || reference.reaches(z) {
             A::exp(z, reference)
         } else {
             0.0
@@ -361,7 +362,11 @@ impl Finish {
         match self {
             Self::Fill(value) => [value; V],
             Self::Normalise(normaliser) => {
-                each(kept, |_, e| normaliser.apply::<A>(normaliser.rescale(e)))
+                let mut e = kept;
+                if normaliser.rescales() {
+                    e = each(e, |_, e| normaliser.rescale(e));
+                }
+                each(e, |_, e| normaliser.apply::<A>(e))
             }
             Self::Exponentiate(reference, normaliser) => {
                 let e = exponentials::<A, V>(kept, reference);

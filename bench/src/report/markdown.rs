@@ -289,11 +289,15 @@ fn masked(text: &mut String, records: &[Record]) {
                 cell.dtype.clone(),
                 shape.join(", "),
                 cell.what.clone(),
+                cell.implementation.clone(),
                 microseconds(timing.us.median),
                 microseconds(timing.copy_us),
                 format!("{:.3}", timing.us.median / timing.copy_us),
                 format!("{:.3}", cell.fraction_of_bandwidth().unwrap_or(0.0)),
-                format!("{:.2}", cell.accuracy.max_error_ulp),
+                match cell.accuracy.rows_compared {
+                    0 => "-".to_owned(),
+                    _ => format!("{:.2}", cell.accuracy.max_error_ulp),
+                },
             ],
         );
     }
