@@ -166,15 +166,15 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// In [`Scores::has`]: there are lengths.
+    /// In the field `has`: there are lengths.
     pub const LENGTHS: u32 = 1;
-    /// In [`Scores::has`]: there are ALiBi slopes.
+    /// In the field `has`: there are ALiBi slopes.
     pub const SLOPES: u32 = 2;
-    /// In [`Scores::has`]: there are sink logits.
+    /// In the field `has`: there are sink logits.
     pub const SINKS: u32 = 4;
-    /// In [`Scores::has`]: there is a mask of keys to keep.
+    /// In the field `has`: there is a mask of keys to keep.
     pub const KEEP: u32 = 8;
-    /// In [`Scores::has`]: there is a mask of keys to hide.
+    /// In the field `has`: there is a mask of keys to hide.
     pub const HIDE: u32 = 16;
 
     #[inline(always)]
