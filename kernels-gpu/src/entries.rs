@@ -33,9 +33,6 @@ macro_rules! entries {
     (@where attention_split $($rest:tt)*) => { entries!(@clusters attention_split $($rest)*); };
     (@where attention_split_log $($rest:tt)*) => { entries!(@clusters attention_split_log $($rest)*); };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
-    (@clusters $($rest:tt)*) => {
-        entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
-    };
     (@entry $where:tt attention_warp $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
         entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Alone, $v] $in, $out, $lanes, $steps, $v);
     };
@@ -59,6 +56,9 @@ macro_rules! entries {
     };
     (@entry $where:tt attention_stream_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
         entries!(@attention $where $bounds $name stream [$in, $out, exp::Full, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@clusters $($rest:tt)*) => {
+        entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
     };
     (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, [$($bounds:tt)*]) => {
         $($where)*

@@ -75,77 +75,6 @@ pub trait Exchange {
     }
 }
 
-/// A warp to a row of one chunk.
-pub struct Alone {
-    slot: PartialSlots,
-}
-
-impl Exchange for Alone {
-    /// Of each warp's chunk.
-    #[inline(always)]
-    fn bytes(chunks: u32) -> u32 {
-        PartialSlots::bytes(chunks)
-    }
-
-    #[inline(always)]
-    unsafe fn new(shared_offset: u32, _: u32) -> Self {
-        let warp = thread_idx_x() / WARP;
-        Self {
-            slot: PartialSlots::at(shared_offset + PartialSlots::bytes(warp)),
-        }
-    }
-
-    #[inline(always)]
-    fn row() -> u32 {
-        block_idx_x() * (block_dim_x() / WARP) + thread_idx_x() / WARP
-    }
-
-    #[inline(always)]
-    fn warps() -> u32 {
-        1
-    }
-
-    #[inline(always)]
-    fn warp() -> u32 {
-        0
-    }
-
-    #[inline(always)]
-    fn begin(&self) {}
-
-    #[inline(always)]
-    fn meet(&self) {}
-
-    #[inline(always)]
-    unsafe fn tell(&self, _: u32, part: Partial) {
-        if lane_id() == 0 {
-            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
-            unsafe { self.slot.put(0, part) };
-        }
-    }
-
-    #[inline(always)]
-    fn collect(&self) -> Partial {
-        // SAFETY: all lanes call; written: before the barrier, and not again before `again`.
-        unsafe {
-            sync_warp(u32::MAX);
-            self.slot.get(0)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn told(&self, _: u32) -> Partial {
-        // SAFETY: written: told.
-        unsafe { self.slot.get(0) }
-    }
-
-    #[inline(always)]
-    fn again(&mut self) {
-        // SAFETY: all lanes call. They have read the slot before lane 0 fills it again.
-        unsafe { sync_warp(u32::MAX) };
-    }
-}
-
 /// A block to a row.
 pub struct Block {
     slots: PartialSlots,
@@ -329,5 +258,76 @@ impl Exchange for Cluster {
         cluster::arrive_relaxed();
         cluster::wait();
         self.round += 1;
+    }
+}
+
+/// A warp to a row of one chunk.
+pub struct Alone {
+    slot: PartialSlots,
+}
+
+impl Exchange for Alone {
+    /// Of each warp's chunk.
+    #[inline(always)]
+    fn bytes(chunks: u32) -> u32 {
+        PartialSlots::bytes(chunks)
+    }
+
+    #[inline(always)]
+    unsafe fn new(shared_offset: u32, _: u32) -> Self {
+        let warp = thread_idx_x() / WARP;
+        Self {
+            slot: PartialSlots::at(shared_offset + PartialSlots::bytes(warp)),
+        }
+    }
+
+    #[inline(always)]
+    fn row() -> u32 {
+        block_idx_x() * (block_dim_x() / WARP) + thread_idx_x() / WARP
+    }
+
+    #[inline(always)]
+    fn warps() -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn begin(&self) {}
+
+    #[inline(always)]
+    fn meet(&self) {}
+
+    #[inline(always)]
+    unsafe fn tell(&self, _: u32, part: Partial) {
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
+            unsafe { self.slot.put(0, part) };
+        }
+    }
+
+    #[inline(always)]
+    fn collect(&self) -> Partial {
+        // SAFETY: all lanes call; written: before the barrier, and not again before `again`.
+        unsafe {
+            sync_warp(u32::MAX);
+            self.slot.get(0)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn told(&self, _: u32) -> Partial {
+        // SAFETY: written: told.
+        unsafe { self.slot.get(0) }
+    }
+
+    #[inline(always)]
+    fn again(&mut self) {
+        // SAFETY: all lanes call. They have read the slot before lane 0 fills it again.
+        unsafe { sync_warp(u32::MAX) };
     }
 }
