@@ -3,6 +3,7 @@
 
     peers.py throughput [--dtype f32,f16,bf16] [--cols ...] [--only NAMES] --json FILE
     peers.py latency    [--dtype ...] [--cols ...] [--rows ...] --json FILE
+    peers.py masked     [--dtype ...] --json FILE      attention scores, PyTorch eager and compiled
     peers.py --check DIR      compares what `bench exchange DIR` wrote with torch
 
 Peers: PyTorch eager and compiled, a Triton kernel (below), and, where they can be imported or found,
@@ -398,6 +399,73 @@ def run(args) -> None:
     save(record, args.json)
 
 
+# Batch, heads, queries, keys, as in `bench masked`.
+MASKED_SHAPES = [(1, 32, 2048, 2048), (8, 16, 512, 512), (2, 32, 4096, 4096), (4, 12, 1024, 1000), (64, 32, 1, 8192)]
+SCALE = 0.5
+CAP = 15.0
+
+
+def masked_calls(batch: int, queries: int, keys: int, dtype: torch.dtype) -> dict[str, tuple]:
+    """A function of scores and further arguments, and those arguments, by name; as `bench masked` has them."""
+    generator = torch.Generator(device="cuda").manual_seed(2)
+    bias = torch.rand(batch, 1, queries, keys, device="cuda", generator=generator).to(dtype) * 8 - 4
+    keep = torch.rand(batch, 1, queries, keys, device="cuda", generator=generator) >= 0.125
+    batches = torch.arange(batch, device="cuda")
+    lengths = (keys - batches % 4 * (keys // 8)).view(batch, 1, 1, 1)
+    key = torch.arange(keys, device="cuda")
+    after = key > torch.arange(queries, device="cuda").view(queries, 1) + keys - queries
+    fill = lambda x, hidden: (x * SCALE).masked_fill(hidden, -math.inf)
+    return {
+        "unmasked": (lambda x: torch.softmax(x * SCALE, -1),),
+        "additive": (lambda x, bias: torch.softmax(x * SCALE + bias, -1), bias),
+        "keep": (lambda x, keep: torch.softmax(fill(x, ~keep), -1), keep),
+        "lengths": (lambda x, key, lengths: torch.softmax(fill(x, key >= lengths), -1), key, lengths),
+        "causal": (lambda x, after: torch.softmax(fill(x, after), -1), after),
+        "soft cap": (lambda x: torch.softmax(CAP * torch.tanh(x * (SCALE / CAP)), -1),),
+        "log-softmax": (lambda x: torch.log_softmax(x * SCALE, -1),),
+        "logsumexp": (lambda x: torch.logsumexp(x * SCALE, -1),),
+    }
+
+
+def run_masked(args) -> None:
+    """PyTorch on attention scores. Results are not compared: masked scores are PyTorch's own operations."""
+    record = {"schema": SCHEMA, "environment": environment(), "masked": [], "failures": []}
+    print(f"masked: {torch.cuda.get_device_name()}, {record['environment']['software']}")
+    for dtype in args.dtype:
+        for shape in MASKED_SHAPES:
+            batch, _, queries, keys = shape
+            x = torch.randn(shape, device="cuda").to(DTYPES[dtype])
+            y = torch.empty_like(x)
+            for what, (function, *arguments) in masked_calls(batch, queries, keys, DTYPES[dtype]).items():
+                for name, call in [("PyTorch", function), ("PyTorch, compiled", torch.compile(function, dynamic=False))]:
+                    try:
+                        copy = lambda: y.copy_(x)
+                        before = statistics.median(time_each(COPY_SAMPLES, copy))
+                        us = spread(time_each(args.samples, lambda: call(x, *arguments)))
+                        after = statistics.median(time_each(COPY_SAMPLES, copy))
+                    except Exception as error:
+                        reason = " ".join(str(error).split())[:300]
+                        print(f"{dtype:>5} {shape} {what} {name}: failed: {reason}", flush=True)
+                        record["failures"].append({"cell": f"masked {dtype} {shape} {what}",
+                                                   "implementation": name, "reason": reason})
+                        continue
+                    copy_us = (before + after) / 2
+                    moved = 2 * x.numel() * x.element_size()
+                    record["masked"].append({
+                        "implementation": name, "dtype": dtype, "shape": list(shape), "what": what,
+                        "kernel": "", "plan": "", "bytes": moved, "copy_bytes": moved,
+                        "timing": {"us": us, "copy_us": copy_us, "copy_before_us": before, "copy_after_us": after,
+                                   "gb_per_s": moved / us["median"] / 1e3, "fraction_of_copy": copy_us / us["median"]},
+                        "accuracy": {"max_error_ulp": 0.0, "limit_ulp": 0.0, "rows_compared": 0, "elements_scanned": 0},
+                    })
+                    print(f"{dtype:>5} {str(shape):>22} {what:>12} {us['median']:>10.1f} us {copy_us:>9.1f} us a copy  "
+                          f"{name}", flush=True)
+                    save(record, args.json)
+            torch._dynamo.reset()
+    record["environment"]["clocks"] = clocks()
+    save(record, args.json)
+
+
 def check(folder: pathlib.Path) -> None:
     """Compares each file's `y` with the softmax of its `x`."""
     from safetensors.torch import load_file
@@ -427,7 +495,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = lambda text: text.split(",")
     numbers = lambda text: [int(word) for word in text.split(",")]
-    parser.add_argument("command", nargs="?", choices=["throughput", "latency"])
+    parser.add_argument("command", nargs="?", choices=["throughput", "latency", "masked"])
     parser.add_argument("--check", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--dtype", type=words, default=list(DTYPES))
     parser.add_argument("--cols", type=numbers)
@@ -443,11 +511,13 @@ def main() -> None:
     if args.check:
         check(args.check)
     elif not args.command:
-        parser.error("throughput, latency or --check DIR")
+        parser.error("throughput, latency, masked or --check DIR")
     elif set(args.dtype) - set(DTYPES):
         parser.error(f"--dtype: of {', '.join(DTYPES)}")
     elif not torch.cuda.is_available():
         parser.error("torch finds no GPU")
+    elif args.command == "masked":
+        run_masked(args)
     else:
         run(args)
 

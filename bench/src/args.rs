@@ -16,12 +16,13 @@ usage: bench COMMAND [OPTIONS]
 
   throughput        large tensors, as a fraction of a device-to-device copy
   latency           one launch among 50 in a CUDA graph
+  masked            attention scores with masks, log-softmax and logsumexp, against a copy of the scores
   startup           the first call of a process; what a warm call costs the CPU
   scaling           time against elements, and the straight line through it
   exchange DIR      writes inputs and our results for `peers.py --check DIR`
   report FILE...    tables and plots from the JSON of this program and of peers.py
 
-options of the first five:
+options of all but report:
   --dtype LIST      of f32, f16, bf16                        [f32,f16,bf16]
   --cols LIST       row lengths
   --rows LIST       numbers of rows (latency)
@@ -49,6 +50,8 @@ pub enum Command {
     Throughput(Settings),
     /// Small launches.
     Latency(Settings),
+    /// Attention scores.
+    Masked(Settings),
     /// First and warm calls.
     Startup(Settings),
     /// The one first call of a process that `startup` started.
@@ -169,6 +172,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failed
     Ok(match command.to_str() {
         Some("throughput") => Command::Throughput(settings),
         Some("latency") => Command::Latency(settings),
+        Some("masked") => Command::Masked(settings),
         Some("startup") => Command::Startup(settings),
         Some("first-call") => Command::FirstCall(settings),
         Some("scaling") => Command::Scaling(settings),

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`throughput`], [`latency`], [`startup`], [`scaling`] | the benches |
+//! | [`throughput`], [`latency`], [`masked`], [`startup`], [`scaling`] | the benches |
 //! | [`exchange`] | inputs and results as files, for other implementations to check |
 //! | [`report`] | tables and plots |
 //! | [`run`], [`measure`], [`workspace`], [`gpu`], [`check`] | what the benches share: order, a cell, memory, times, truth |
@@ -18,6 +18,7 @@ mod exchange;
 mod failed;
 mod gpu;
 mod latency;
+mod masked;
 mod measure;
 mod number;
 mod record;
@@ -57,6 +58,7 @@ fn execute(command: Command) -> Result<(), Failed> {
         }
         Command::Throughput(settings) => throughput::run(&settings),
         Command::Latency(settings) => latency::run(&settings),
+        Command::Masked(settings) => masked::run(&settings),
         Command::Startup(settings) => startup::run(&settings),
         Command::FirstCall(settings) => startup::first_call(&settings),
         Command::Scaling(settings) => scaling::run(&settings),

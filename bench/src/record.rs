@@ -32,6 +32,9 @@ pub struct Record {
     /// The lines through the points of scaling.
     #[serde(default)]
     pub scaling: Vec<Scaling>,
+    /// Attention scores with masks, and logarithms.
+    #[serde(default)]
+    pub masked: Vec<Masked>,
     /// What was asked for and could not be measured.
     #[serde(default)]
     pub failures: Vec<Failure>,
@@ -161,6 +164,39 @@ pub struct Accuracy {
     pub elements_scanned: u64,
 }
 
+/// One shape of attention scores with one kind of mask, or with logarithms as its results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Masked {
+    /// Whose kernels.
+    pub implementation: String,
+    /// Type of scores and results.
+    pub dtype: String,
+    /// Batch, heads, queries, keys.
+    pub shape: [u64; 4],
+    /// Which mask, or result.
+    pub what: String,
+    /// The kernel that was launched.
+    pub kernel: String,
+    /// All that was decided about the launch.
+    pub plan: String,
+    /// Bytes that have to move: scores that are seen, masks, results.
+    pub bytes: u64,
+    /// Bytes that a copy of the scores moves.
+    pub copy_bytes: u64,
+    /// How fast, the copy being one of the scores; none on the emulator.
+    pub timing: Option<Timing>,
+    /// How right; for logarithms, in parts of what is allowed.
+    pub accuracy: Accuracy,
+}
+
+impl Masked {
+    /// Bandwidth as a fraction of the copy's.
+    pub fn fraction_of_bandwidth(&self) -> Option<f64> {
+        let timing = self.timing?;
+        Some(timing.fraction_of_copy * self.bytes as f64 / self.copy_bytes as f64)
+    }
+}
+
 /// How long a process waits for its first result, and what a call costs the CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Startup {
@@ -225,6 +261,7 @@ impl Record {
             cells: Vec::new(),
             startup: Vec::new(),
             scaling: Vec::new(),
+            masked: Vec::new(),
             failures: Vec::new(),
         }
     }

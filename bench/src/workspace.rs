@@ -50,8 +50,21 @@ impl<'a, T: Number> Workspace<'a, T> {
         rows: usize,
         cols: usize,
     ) -> Result<(TensorView<'_, T>, TensorViewMut<'_, T>), Error> {
+        self.shaped_as(&[rows, cols])
+    }
+
+    /// The first elements in any shape, packed.
+    pub fn shaped_as(
+        &mut self,
+        shape: &[usize],
+    ) -> Result<(TensorView<'_, T>, TensorViewMut<'_, T>), Error> {
         let (x, y) = (self.x.address(), self.y.address());
-        let (shape, strides, extent) = ([rows, cols], [cols, 1], self.x.len());
+        let extent = self.x.len();
+        let mut strides = vec![1; shape.len()];
+        for dim in (1..shape.len()).rev() {
+            strides[dim - 1] = strides[dim] * shape[dim];
+        }
+        let strides = &strides[..];
         // SAFETY: live: the tensors are borrowed as long as the views, and the device orders its work;
         // unwritten, unshared: the input is borrowed for reading, the output for writing.
         unsafe {
@@ -73,6 +86,20 @@ impl<'a, T: Number> Workspace<'a, T> {
         }
     }
 
+    /// Poisons the first `elems` elements of the output.
+    pub fn poison(&mut self, elems: usize) -> Result<(), Failed> {
+        tile(&self.poison, &mut self.y.view_mut().slice(0, ..elems)?)
+    }
+
+    /// A row of the output, where all have `cols` elements.
+    pub fn row(&self, row: usize, cols: usize) -> Result<Vec<T>, Failed> {
+        Ok(self
+            .y
+            .view()
+            .slice(0, row * cols..(row + 1) * cols)?
+            .to_vec()?)
+    }
+
     /// Poisons the output, computes once, and looks at every element.
     ///
     /// # Errors
@@ -84,8 +111,7 @@ impl<'a, T: Number> Workspace<'a, T> {
         rows: usize,
         cols: usize,
     ) -> Result<Accuracy, Failed> {
-        let mut used = self.y.view_mut().slice(0, ..rows * cols)?;
-        tile(&self.poison, &mut used)?;
+        self.poison(rows * cols)?;
         let (x, y) = self.shaped(rows, cols)?;
         softmax.forward_into(x, y)?;
         self.device.synchronize()?;
@@ -98,7 +124,11 @@ impl<'a, T: Number> Workspace<'a, T> {
 }
 
 /// Fills `to` with `from`, over and over.
-fn tile<T: Number>(from: &Tensor<T>, to: &mut TensorViewMut<'_, T>) -> Result<(), Failed> {
+///
+/// # Errors
+///
+/// Where the device fails.
+pub fn tile<T: Number>(from: &Tensor<T>, to: &mut TensorViewMut<'_, T>) -> Result<(), Failed> {
     let elems = to.len();
     for first in (0..elems).step_by(from.len()) {
         let number = from.len().min(elems - first);

@@ -96,6 +96,23 @@ fn latency() {
 }
 
 #[test]
+fn masked() {
+    let record = quick("masked", &[]);
+    assert_eq!(record["failures"], Value::Array(vec![]), "{record}");
+    let cells = record["masked"].as_array().unwrap();
+    assert_eq!(cells.len(), 3 * 3 * 8);
+    for cell in cells {
+        assert!(
+            cell["timing"].is_null() && cell["kernel"].as_str().unwrap().starts_with("attention_")
+        );
+        let accuracy = &cell["accuracy"];
+        assert!(
+            accuracy["max_error_ulp"].as_f64().unwrap() <= accuracy["limit_ulp"].as_f64().unwrap()
+        );
+    }
+}
+
+#[test]
 fn scaling() {
     let record = quick("scaling", &["--dtype", "f32"]);
     assert_checked(&record, "scaling", 4);

@@ -59,10 +59,16 @@ mod sealed {
     pub trait Sealed {}
 }
 
+/// What tensors may hold: an [`Element`], or for masks and lengths `u8`, `bool` and `u32`.
+pub trait Scalar: sealed::Sealed + Copy + fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// The type's name.
+    const NAME: &'static str;
+}
+
 /// A type of tensor element: `f32`, [`half::f16`] or [`half::bf16`].
 ///
 /// Any bits are a value of such a type, and zero bits are 0.0.
-pub trait Element: sealed::Sealed + Copy + fmt::Debug + PartialEq + Send + Sync + 'static {
+pub trait Element: Scalar {
     /// The type as a value.
     const DTYPE: DType;
 }
@@ -70,6 +76,10 @@ pub trait Element: sealed::Sealed + Copy + fmt::Debug + PartialEq + Send + Sync 
 macro_rules! elements {
     ($($ty:ty: $dtype:ident;)*) => { $(
         impl sealed::Sealed for $ty {}
+
+        impl Scalar for $ty {
+            const NAME: &'static str = DType::$dtype.name();
+        }
 
         impl Element for $ty {
             const DTYPE: DType = DType::$dtype;
@@ -84,3 +94,24 @@ elements! {
     f16: F16;
     bf16: BF16;
 }
+
+macro_rules! scalars {
+    ($($ty:ty)*) => { $(
+        impl sealed::Sealed for $ty {}
+
+        impl Scalar for $ty {
+            const NAME: &'static str = stringify!($ty);
+        }
+    )* };
+}
+
+scalars! { u8 bool u32 }
+
+/// A type of boolean masks: `bool`, or `u8`, of which anything but 0 is true.
+pub trait Truth: Scalar {}
+
+impl Truth for bool {}
+
+impl Truth for u8 {}
+
+const _: () = assert!(size_of::<bool>() == 1);

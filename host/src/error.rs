@@ -128,18 +128,40 @@ pub enum Error {
         strides: Vec<usize>,
     },
     /// A raw address is null, or not a multiple of its element's size.
-    #[error("address {address:#x} is no place for {dtype}: it must be a multiple of {} and not null", dtype.size_bytes())]
+    #[error(
+        "address {address:#x} is no place for {elem}: it must be a multiple of {elem_bytes} and not null"
+    )]
     Address {
         /// The address.
         address: u64,
         /// The type of the elements.
-        dtype: DType,
+        elem: &'static str,
+        /// Bytes of an element.
+        elem_bytes: usize,
     },
     /// The scale is infinite or NaN.
     #[error("a scale of {scale} is not finite")]
     ScaleNotFinite {
         /// The scale.
         scale: f32,
+    },
+    /// The soft cap is no positive number.
+    #[error("a soft cap of {cap} is not positive and finite")]
+    SoftCap {
+        /// The cap.
+        cap: f32,
+    },
+    /// A mask, or another operand beside the scores, does not fit the scores.
+    #[error("the {operand} of shape {shape:?} does not fit scores of shape {scores:?}: {rule}")]
+    OperandShape {
+        /// Which operand.
+        operand: Operand,
+        /// Its shape.
+        shape: Vec<usize>,
+        /// The scores' shape.
+        scores: Vec<usize>,
+        /// What its shape may be.
+        rule: &'static str,
     },
     /// Input and output, or tensor and operation, are on different devices or streams.
     #[error("tensors must be on one device and stream: one is on {first}, another on {second}")]
@@ -320,6 +342,20 @@ pub enum Operand {
     Input,
     /// What is written.
     Output,
+    /// What is added to the scores.
+    AdditiveMask,
+    /// Which keys take part.
+    KeepMask,
+    /// Which keys take no part.
+    HideMask,
+    /// How many keys there are.
+    KeyLengths,
+    /// Slopes of biases that grow with the distance.
+    AlibiSlopes,
+    /// Logits that only take part in the sum.
+    Sinks,
+    /// Logarithms of sums of exponentials.
+    LogSumExp,
 }
 
 impl fmt::Display for Operand {
@@ -327,6 +363,13 @@ impl fmt::Display for Operand {
         f.write_str(match self {
             Self::Input => "input",
             Self::Output => "output",
+            Self::AdditiveMask => "additive mask",
+            Self::KeepMask => "mask of keys to keep",
+            Self::HideMask => "mask of keys to hide",
+            Self::KeyLengths => "tensor of key lengths",
+            Self::AlibiSlopes => "tensor of ALiBi slopes",
+            Self::Sinks => "tensor of sink logits",
+            Self::LogSumExp => "tensor of log-sum-exps",
         })
     }
 }

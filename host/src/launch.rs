@@ -6,6 +6,7 @@ use std::ptr;
 use cuda_std::emulator::Buffer;
 use kernels_gpu::options::Options;
 use kernels_gpu::row::RowLayout;
+use kernels_gpu::scores::Scores;
 
 use crate::device::{Device, Launch};
 use crate::problem::Side;
@@ -90,7 +91,98 @@ pub(crate) fn each(
     Ok(())
 }
 
-fn buffer(side: Side<'_>, writable: bool) -> Buffer {
+/// What every kernel of attention takes, in its order.
+struct ScoresParameters {
+    softmax: Parameters,
+    /// Of the additive mask, the masks of keys to keep and to hide, the lengths, slopes and sinks.
+    operands: [*const c_void; 6],
+    sums: *mut c_void,
+    scores: Scores,
+}
+
+impl ScoresParameters {
+    fn pointers(&self) -> [*const c_void; 14] {
+        let [x, y, rows, cols, layout, options] = self.softmax.pointers();
+        let [bias, keep, hide, lengths, slopes, sinks] = self
+            .operands
+            .each_ref()
+            .map(|operand| ptr::from_ref(operand).cast());
+        let (sums, scores) = (ptr::from_ref(&self.sums), ptr::from_ref(&self.scores));
+        [
+            x,
+            y,
+            rows,
+            cols,
+            layout,
+            options,
+            bias,
+            keep,
+            hide,
+            lengths,
+            slopes,
+            sinks,
+            sums.cast(),
+            scores.cast(),
+        ]
+    }
+}
+
+/// The rows of one launch of attention.
+pub(crate) struct ScoresPart {
+    pub(crate) x: u64,
+    pub(crate) y: u64,
+    pub(crate) rows: u32,
+    pub(crate) cols: u32,
+    pub(crate) layout: RowLayout,
+    pub(crate) operands: [u64; 6],
+    pub(crate) sums: u64,
+    pub(crate) scores: Scores,
+}
+
+/// Launches a part of what `plan` says on the device's stream; `buffers` is all memory that it may touch.
+///
+/// # Safety
+///
+/// * **planned**: `plan` was made for the part's rows; its layout and strides lead to elements of `buffers`, of all
+///   operands that its `scores` ask for, of the types that they say; rows that are written do not overlap.
+/// * **live**: until the work is done, the buffers are memory of this device, and nothing touches the
+///   output's, or writes the others', that is not ordered with the work.
+pub(crate) unsafe fn scores(
+    device: &Device,
+    plan: &Plan,
+    options: Options,
+    part: &ScoresPart,
+    buffers: &[Buffer],
+) -> Result<(), Error> {
+    let parameters = ScoresParameters {
+        softmax: Parameters {
+            x: ptr::with_exposed_provenance(part.x as usize),
+            y: ptr::with_exposed_provenance_mut(part.y as usize),
+            rows: part.rows,
+            cols: part.cols,
+            layout: part.layout,
+            options,
+        },
+        operands: part
+            .operands
+            .map(|address| ptr::with_exposed_provenance(address as usize)),
+        sums: ptr::with_exposed_provenance_mut(part.sums as usize),
+        scores: part.scores,
+    };
+    let launch = Launch {
+        kernel: plan.kernel(),
+        grid: part.rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
+        cluster: plan.blocks_per_row(),
+        block: plan.threads_per_block(),
+        shared_bytes: plan.shared_bytes(),
+        parameters: &parameters.pointers(),
+        buffers,
+    };
+    // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned.
+    unsafe { device.launch(&launch) }
+}
+
+pub(crate) fn buffer(side: Side<'_>, writable: bool) -> Buffer {
     Buffer {
         address: side.address,
         bytes: (side.layout.span() * side.dtype.size_bytes()) as u64,
@@ -134,9 +226,16 @@ mod tests {
             size_of_val(&layout),
             size_of_val(&options),
         ];
+        let pointer = size_of::<*const c_void>();
+        let of_attention = [&bytes[..], &[pointer; 7], &[size_of::<Scores>()]].concat();
         assert!(!REGISTRY.is_empty());
         for kernel in REGISTRY {
-            assert_eq!(kernel.param_bytes, bytes, "{}", kernel.name);
+            let expected = if kernel.name.starts_with("attention_") {
+                &of_attention[..]
+            } else {
+                &bytes[..]
+            };
+            assert_eq!(kernel.param_bytes, expected, "{}", kernel.name);
         }
     }
 }

@@ -22,12 +22,15 @@
 //! | [`Softmax::forward_as`] | a new tensor of another type | from or to f32 |
 //! | [`Softmax::forward_into`] | written into a tensor or view | same type, or from or to f32 |
 //! | [`Softmax::forward_in_place`] | replaces the input | same type |
+//! | [`Softmax::log_softmax`], [`Softmax::logsumexp`] | a new tensor: the logarithm of the softmax, or of each row's sum | same type; f32 |
+//! | [`Softmax::forward_with_logsumexp`] | both, in one pass | same type, and f32 |
+//! | [`Softmax::masked`] | all of these with masks, biases, a soft cap, sinks: [`MaskedSoftmax`] | same type, or from or to f32 |
 //! | [`Softmax::plan`] | which kernel, with what grid | |
 //! | [`Softmax::prepare`] | loads kernels, before latency matters or a CUDA graph is captured | |
 //!
 //! | level | types | what stays unsafe |
 //! |---|---|---|
-//! | operation | [`Softmax`] | nothing |
+//! | operation | [`Softmax`], [`MaskedSoftmax`] | nothing |
 //! | memory | [`Tensor`], [`TensorView`], [`TensorViewMut`] | `from_raw`: memory that something else owns |
 //! | device | [`Device`] | [`Device::from_raw_stream`]: a stream that something else owns |
 //! | choice | [`Problem`], [`Plan`] | nothing; no GPU is needed |
@@ -55,11 +58,13 @@ mod error;
 pub mod how_it_works;
 mod launch;
 mod layout;
+mod masked;
 mod overlap;
 mod plan;
 mod problem;
 mod softmax;
 mod tensor;
+mod walk;
 
 #[cfg(all(
     target_os = "linux",
@@ -68,9 +73,10 @@ mod tensor;
 #[doc(hidden)]
 pub use device::bench_support;
 pub use device::{Device, DeviceProperties};
-pub use dtype::{DType, Element};
+pub use dtype::{DType, Element, Scalar, Truth};
 pub use error::{Error, Operand};
 pub use kernels_gpu::options::{FullyMasked, NanPolicy};
+pub use masked::{Align, MaskedSoftmax};
 pub use plan::{Plan, Way};
 pub use problem::{MAX_COLS, MAX_ROW_ALIGNMENT, Problem};
 pub use softmax::Softmax;

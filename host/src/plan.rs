@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use cuda_std::emulator::Kernel;
 use kernels_gpu::entries::REGISTRY;
-use kernels_gpu::exchange::{Block, Cluster, Exchange};
+use kernels_gpu::exchange::{Alone, Block, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
-use kernels_gpu::{chunked, packed, stream};
+use kernels_gpu::{attention, chunked, packed, stream};
 
 use crate::problem::MAX_COLS;
 use crate::{DType, DeviceProperties, Error, Problem};
@@ -772,6 +772,126 @@ impl fmt::Display for Plan {
     }
 }
 
+/// Ways of covering a row of attention scores.
+const ATTENTION: [Way; 4] = [Way::Warp, Way::Block, Way::Split, Way::Stream];
+
+/// Warps of a block of rows of scores that have a warp each.
+const ATTENTION_WARPS: u32 = 4;
+
+/// The kernels of each way of [`ATTENTION`], without logarithms and with.
+type OfWays = [[Option<KernelId>; 2]; ATTENTION.len()];
+
+/// Those of attention by input and output type.
+static ATTENTION_KERNELS: LazyLock<[[OfWays; 3]; 3]> = LazyLock::new(|| {
+    let index = |name: String| {
+        let index = REGISTRY.iter().position(|kernel| kernel.name == name);
+        index.map(|index| KernelId(index as u16))
+    };
+    DType::ALL.map(|input| {
+        DType::ALL.map(|output| {
+            ATTENTION.map(|way| {
+                // Kernels with f32 results can do both.
+                let log = if output == DType::F32 { "" } else { "_log" };
+                ["", log].map(|log| index(format!("attention_{way}{log}_{input}_{output}")))
+            })
+        })
+    })
+});
+
+impl Plan {
+    /// Chooses a way for rows of attention scores, or takes the forced one. `logs`: a logarithm is asked for.
+    /// `launches` launches, the largest of `rows` rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WayNotPossible`] where the forced way cannot hold the row, or the device cannot run it.
+    pub(crate) fn of_scores(
+        problem: &Problem,
+        properties: &DeviceProperties,
+        forced: Option<Way>,
+        logs: bool,
+        (launches, rows): (u64, u32),
+    ) -> Result<Self, Error> {
+        let cols = problem.cols() as u32;
+        let kernels = &ATTENTION_KERNELS[problem.input() as usize][problem.output() as usize];
+        let mut limit = 0;
+        for (way, kernels) in ATTENTION.into_iter().zip(kernels) {
+            let Some(kernel) = kernels[usize::from(logs)] else {
+                continue;
+            };
+            if forced.is_some_and(|forced| forced != way) {
+                continue;
+            }
+            let most_warps = kernel.describe().max_threads / WARP;
+            // Blocks that share a row, warps of a block, shared memory. None of it is measured yet.
+            let shape = |cols: u32| {
+                let chunks = chunked::chunks(cols).max(1);
+                match way {
+                    Way::Warp => {
+                        let warps = ATTENTION_WARPS.min(most_warps);
+                        let bytes = warps * attention::chunks_bytes(1, 1, cols);
+                        (1, warps, bytes + Alone::bytes(warps))
+                    }
+                    Way::Block => {
+                        let warps = chunks.min(most_warps);
+                        let bytes = attention::chunks_bytes(warps, 1, cols);
+                        (1, warps, bytes + Block::bytes(chunks))
+                    }
+                    Way::Split => {
+                        let blocks = chunks
+                            .div_ceil(most_warps)
+                            .next_power_of_two()
+                            .clamp(2, properties.max_cluster_blocks.max(2));
+                        let warps = chunks.div_ceil(blocks).min(most_warps);
+                        let bytes = attention::chunks_bytes(warps, blocks, cols);
+                        (blocks, warps, bytes + Cluster::bytes(chunks))
+                    }
+                    _ => (1, attention::STREAM_WARPS, attention::STREAM_BYTES),
+                }
+            };
+            let fits = |cols| shape(cols).2 <= properties.max_shared_bytes_per_block;
+            let has_clusters = properties.max_cluster_blocks > 1;
+            let longest = match way {
+                Way::Warp => CHUNK,
+                // Longer ones are shared by a cluster where there is one.
+                Way::Block if forced.is_none() && has_clusters => most_warps * CHUNK,
+                Way::Block => LONGEST_SPLIT,
+                Way::Split if has_clusters => LONGEST_SPLIT,
+                Way::Split => 0,
+                _ => MAX_COLS as u32,
+            };
+            if cols > longest || longest == 0 || !fits(cols) {
+                limit = limit.max(longest_that(longest, fits));
+                continue;
+            }
+            let (cluster, warps, shared_bytes) = shape(cols);
+            let rows_per_block = if way == Way::Warp { warps } else { 1 };
+            let blocks = rows.div_ceil(rows_per_block).checked_mul(cluster);
+            let grid = match blocks {
+                _ if launches == 0 => 0,
+                Some(grid) if grid <= MAX_GRID => grid,
+                _ => continue,
+            };
+            return Ok(Self {
+                kernel,
+                way,
+                threads_per_block: warps * WARP,
+                elems_per_thread: CHUNK / WARP,
+                rows_per_block,
+                shared_bytes,
+                blocks_per_row: cluster,
+                grid,
+                launches,
+            });
+        }
+        Err(Error::WayNotPossible {
+            way: forced.unwrap_or(Way::Stream),
+            cols: problem.cols(),
+            limit: limit as usize,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -1040,7 +1160,7 @@ mod tests {
             let compiled: BTreeSet<_> = REGISTRY
                 .iter()
                 .map(|kernel| kernel.name.to_string())
-                .filter(|name| name.ends_with(&of_pair))
+                .filter(|name| name.starts_with("softmax_") && name.ends_with(&of_pair))
                 .collect();
             let has_fast = input == output && input != DType::F32;
             let chosen: BTreeSet<_> = choices(input)
@@ -1071,6 +1191,86 @@ mod tests {
             way(needed - 1),
             Err(Error::WayNotPossible { limit: 3072, .. })
         ));
+    }
+
+    #[test]
+    fn every_length_of_scores_gets_a_kernel_that_holds_it() {
+        // As a GPU of the smallest shared memory has it.
+        let tiny = DeviceProperties {
+            max_shared_bytes_per_block: 99 * 1024,
+            ..small()
+        };
+        let mut names = BTreeSet::new();
+        for properties in [tiny, small(), large()] {
+            for (input, output) in pairs() {
+                for (logs, forced) in [false, true].into_iter().flat_map(|logs| {
+                    Way::ALL
+                        .map(Some)
+                        .into_iter()
+                        .chain([None])
+                        .map(move |w| (logs, w))
+                }) {
+                    for cols in [
+                        0, 1, 1023, 1024, 1025, 16_384, 16_385, 24_576, 57_344, 57_345, 262_144,
+                        262_145, MAX_COLS,
+                    ] {
+                        let problem = Problem::packed(&[7, cols], input, output).unwrap();
+                        let plan = Plan::of_scores(&problem, &properties, forced, logs, (1, 7));
+                        let Ok(plan) = plan else {
+                            assert!(forced.is_some() && forced != Some(Way::Stream), "{cols}");
+                            continue;
+                        };
+                        names.insert(plan.kernel_name());
+                        let warps = plan.threads_per_block() / WARP;
+                        assert!(plan.threads_per_block() <= plan.kernel.describe().max_threads);
+                        assert!(plan.shared_bytes() <= properties.max_shared_bytes_per_block);
+                        assert_eq!(
+                            plan.grid(),
+                            7u32.div_ceil(plan.rows_per_block()) * plan.blocks_per_row()
+                        );
+                        let chunks = match plan.way() {
+                            Way::Warp => 1,
+                            Way::Stream => u32::MAX,
+                            // Those that shared memory has room for.
+                            _ => {
+                                plan.shared_bytes() / attention::chunks_bytes(1, 1, 1)
+                                    * plan.blocks_per_row()
+                            }
+                        };
+                        assert!(
+                            chunked::chunks(cols as u32) <= chunks,
+                            "{cols}: {plan}, {warps} warps"
+                        );
+                    }
+                }
+            }
+        }
+        let attention = REGISTRY
+            .iter()
+            .filter(|kernel| kernel.name.starts_with("attention_"));
+        assert_eq!(names, attention.map(|kernel| kernel.name).collect());
+    }
+
+    #[test]
+    fn scores_take_the_way_that_their_length_asks_for() {
+        let way = |properties: &DeviceProperties, cols: usize| {
+            let problem = Problem::packed(&[100, cols], DType::F32, DType::F32).unwrap();
+            let plan = Plan::of_scores(&problem, properties, None, false, (1, 100));
+            plan.unwrap().way()
+        };
+        for (cols, with_clusters, without) in [
+            (1024, Way::Warp, Way::Warp),
+            (1025, Way::Block, Way::Block),
+            (16_384, Way::Block, Way::Block),
+            (16_385, Way::Split, Way::Block),
+            (32_768, Way::Split, Way::Block),
+            (32_769, Way::Split, Way::Stream),
+            (262_144, Way::Split, Way::Stream),
+            (262_145, Way::Stream, Way::Stream),
+        ] {
+            assert_eq!(way(&large(), cols), with_clusters, "{cols}");
+            assert_eq!(way(&small(), cols), without, "{cols}");
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! What is to be computed: a validated shape, its strides and its types.
 
 use kernels_gpu::row::{MAX_DIMS, MAX_ROWS, RowLayout};
-use smallvec::SmallVec;
 
 use crate::layout::{Layout, MAX_ELEMS};
 use crate::overlap::{Rows, rows_meet, tensors_meet};
-use crate::{DType, Error, Input, Operand, Output};
+use crate::walk::{self, Axes};
+use crate::{DType, Element, Error, Input, Operand, Output};
 
 /// Longest row that a kernel takes, in elements.
 pub const MAX_COLS: usize = MAX_ROWS as usize;
@@ -25,7 +25,7 @@ pub struct Problem {
     cols: u32,
     /// Outermost first; extents of 1 and what could be merged are gone. Empty if there are no
     /// elements.
-    dims: SmallVec<[Axis; 8]>,
+    dims: Axes<2>,
     has_elems: bool,
     row_alignment_in: u32,
     row_alignment_out: u32,
@@ -40,13 +40,8 @@ pub(crate) struct Side<'a> {
     pub(crate) address: u64,
 }
 
-/// A leading dimension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Axis {
-    extent: u64,
-    stride_in: u64,
-    stride_out: u64,
-}
+/// A leading dimension: its strides in the input and in the output.
+type Axis = walk::Axis<2>;
 
 /// The rows of one launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,15 +54,6 @@ pub(crate) struct Part {
     pub(crate) rows: u32,
     /// Where the rows are, from the first.
     pub(crate) layout: RowLayout,
-}
-
-/// How the leading dimensions are divided between launches and the inside of a launch.
-#[derive(Clone, Copy)]
-struct Split {
-    /// The first so many dimensions are walked by launches alone.
-    outer: usize,
-    /// The next dimension is walked so many indices a launch; those after it wholly in a launch.
-    piece: u64,
 }
 
 impl Problem {
@@ -109,7 +95,10 @@ impl Problem {
     /// # Errors
     ///
     /// As for [`Problem::new`], and where the shapes differ.
-    pub fn between<'x, 'y>(x: impl Input<'x>, y: impl Output<'y>) -> Result<Self, Error> {
+    pub fn between<'x, 'y>(
+        x: impl Input<'x, Elem: Element>,
+        y: impl Output<'y, Elem: Element>,
+    ) -> Result<Self, Error> {
         let (x, y) = (x.into_view(), y.into_view_mut());
         Self::of_sides(x.side(), y.side())
     }
@@ -143,7 +132,7 @@ impl Problem {
             input: dtypes.0,
             output: dtypes.1,
             cols: cols as u32,
-            dims: SmallVec::new(),
+            dims: Axes::new(),
             has_elems: !shape.contains(&0),
             row_alignment_in: MAX_ROW_ALIGNMENT,
             row_alignment_out: MAX_ROW_ALIGNMENT,
@@ -162,18 +151,20 @@ impl Problem {
             }
         }
         let strides = layout_in.strides().iter().zip(layout_out.strides());
-        problem.dims = merge(leading.iter().zip(strides).map(
-            |(&extent, (&stride_in, &stride_out))| Axis {
+        let axes = leading
+            .iter()
+            .zip(strides)
+            .map(|(&extent, (&stride_in, &stride_out))| Axis {
                 extent: extent as u64,
-                stride_in: stride_in as u64,
-                stride_out: stride_out as u64,
-            },
-        ));
+                strides: [stride_in as u64, stride_out as u64],
+            });
+        // The output is written front to back.
+        problem.dims = walk::merge(axes, |&Axis { strides, .. }| (strides[1], strides[0]));
         if rows_meet(
             problem
                 .dims
                 .iter()
-                .map(|axis| (axis.extent, axis.stride_out)),
+                .map(|axis| (axis.extent, axis.strides[1])),
             cols as u64,
         ) {
             return Err(Error::OutputOverlaps {
@@ -182,9 +173,9 @@ impl Problem {
             });
         }
         problem.row_alignment_in =
-            row_alignment(input, problem.dims.iter().map(|axis| axis.stride_in));
+            row_alignment(input, problem.dims.iter().map(|axis| axis.strides[0]));
         problem.row_alignment_out =
-            row_alignment(output, problem.dims.iter().map(|axis| axis.stride_out));
+            row_alignment(output, problem.dims.iter().map(|axis| axis.strides[1]));
         Ok(problem)
     }
 
@@ -216,13 +207,7 @@ impl Problem {
     pub fn is_packed(&self) -> bool {
         match self.dims[..] {
             [] => true,
-            [
-                Axis {
-                    stride_in,
-                    stride_out,
-                    ..
-                },
-            ] => stride_in == u64::from(self.cols) && stride_out == u64::from(self.cols),
+            [Axis { strides, .. }] => strides == [u64::from(self.cols); 2],
             _ => false,
         }
     }
@@ -250,7 +235,7 @@ impl Problem {
             && self
                 .dims
                 .iter()
-                .all(|axis| axis.stride_in == axis.stride_out);
+                .all(|axis| axis.strides[0] == axis.strides[1]);
         if in_place || !self.has_elems {
             return false;
         }
@@ -259,8 +244,8 @@ impl Problem {
             self.dims.iter().map(|axis| {
                 (
                     axis.extent,
-                    axis.stride_in * bytes_in,
-                    axis.stride_out * bytes_out,
+                    axis.strides[0] * bytes_in,
+                    axis.strides[1] * bytes_out,
                 )
             }),
             &Rows {
@@ -274,77 +259,43 @@ impl Problem {
         )
     }
 
+    /// That input and output do not meet, unless they are the same elements.
+    pub(crate) fn check_overlap(&self, input: Side<'_>, output: Side<'_>) -> Result<(), Error> {
+        if !self.operands_meet(input.address, output.address) {
+            return Ok(());
+        }
+        Err(Error::InputOutputOverlap {
+            shape: input.layout.shape().into(),
+            input: input.address,
+            input_strides: input.layout.strides().into(),
+            input_dtype: input.dtype,
+            output: output.address,
+            output_strides: output.layout.strides().into(),
+            output_dtype: output.dtype,
+        })
+    }
+
     /// Number of launches that [`Problem::part`] divides the rows into.
     pub(crate) fn parts(&self) -> u64 {
         if !self.has_elems {
             return 0;
         }
-        let split = self.split();
-        let pieces = self
-            .dims
-            .get(split.outer)
-            .map_or(1, |axis| axis.extent.div_ceil(split.piece));
-        self.dims[..split.outer]
-            .iter()
-            .map(|axis| axis.extent)
-            .product::<u64>()
-            * pieces
+        walk::pieces(&self.dims)
     }
 
     /// The rows of launch `number`, counted from 0.
     pub(crate) fn part(&self, number: u64) -> Part {
-        let Split { outer, piece } = self.split();
-        let mut part = Part {
-            first_in: 0,
-            first_out: 0,
-            rows: 1,
-            layout: RowLayout::new(&[]),
-        };
-        let Some(cut) = self.dims.get(outer) else {
-            return part;
-        };
-        let mut advance = |axis: &Axis, index: u64| {
-            part.first_in += index * axis.stride_in;
-            part.first_out += index * axis.stride_out;
-        };
-        let pieces = cut.extent.div_ceil(piece);
-        let first = number % pieces * piece;
-        advance(cut, first);
-        let mut rest = number / pieces;
-        for axis in self.dims[..outer].iter().rev() {
-            advance(axis, rest % axis.extent);
-            rest /= axis.extent;
+        let piece = walk::piece(&self.dims, number);
+        let mut dims = [(1, 0, 0); MAX_DIMS];
+        for (slot, &(extent, [stride_in, stride_out])) in dims.iter_mut().zip(piece.dims()) {
+            *slot = (extent, stride_in, stride_out);
         }
-
-        let mut walked = [(1, 0, 0); MAX_DIMS];
-        let count = self.dims.len() - outer;
-        for (slot, axis) in walked.iter_mut().zip(&self.dims[outer..]) {
-            // At most MAX_ROWS together, by the split.
-            *slot = (axis.extent as u32, axis.stride_in, axis.stride_out);
+        Part {
+            first_in: piece.first[0],
+            first_out: piece.first[1],
+            rows: piece.rows,
+            layout: RowLayout::new(&dims[..piece.dims().len()]),
         }
-        walked[0].0 = piece.min(cut.extent - first) as u32;
-        part.rows = walked[..count].iter().map(|&(extent, ..)| extent).product();
-        part.layout = RowLayout::new(&walked[..count]);
-        part
-    }
-
-    fn split(&self) -> Split {
-        let limit = u64::from(MAX_ROWS);
-        let mut inner_rows = 1;
-        let mut outer = self.dims.len();
-        while outer > 0 {
-            outer -= 1;
-            let extent = self.dims[outer].extent;
-            let is_last = self.dims.len() - outer == MAX_DIMS || outer == 0;
-            if is_last || extent > limit / inner_rows {
-                return Split {
-                    outer,
-                    piece: extent.min(limit / inner_rows),
-                };
-            }
-            inner_rows *= extent;
-        }
-        Split { outer: 0, piece: 1 }
     }
 }
 
@@ -366,28 +317,6 @@ fn row_alignment(side: Side<'_>, strides: impl Iterator<Item = u64>) -> u32 {
         |bits, stride| bits | (stride * size),
     );
     1 << all.trailing_zeros()
-}
-
-/// The fewest dimensions that walk the same rows, such that the output is written front to back.
-fn merge(axes: impl Iterator<Item = Axis>) -> SmallVec<[Axis; 8]> {
-    let mut dims: SmallVec<[Axis; 8]> = axes.filter(|axis| axis.extent > 1).collect();
-    // Rows may come in any order.
-    dims.sort_by_key(|axis| std::cmp::Reverse((axis.stride_out, axis.stride_in)));
-    dims.dedup_by(|inner, outer| {
-        let one = inner.extent.checked_mul(inner.stride_in) == Some(outer.stride_in)
-            && inner.extent.checked_mul(inner.stride_out) == Some(outer.stride_out);
-        if one {
-            outer.extent *= inner.extent;
-            outer.stride_in = inner.stride_in;
-            outer.stride_out = inner.stride_out;
-        }
-        one
-    });
-    if dims.len() > MAX_DIMS {
-        // Launches walk the first ones: the shortest, so that there are few launches.
-        dims.sort_by_key(|axis| axis.extent);
-    }
-    dims
 }
 
 /// The longest tensor's bytes, as offsets in elements times the element's size, fit a u64.
@@ -494,7 +423,7 @@ mod tests {
         problem
             .dims
             .iter()
-            .map(|axis| (axis.extent, axis.stride_in, axis.stride_out))
+            .map(|axis| (axis.extent, axis.strides[0], axis.strides[1]))
             .collect()
     }
 

@@ -49,7 +49,7 @@ use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, l
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Softmax {
     pub(crate) options: Options,
-    forced_way: Option<Way>,
+    pub(crate) forced_way: Option<Way>,
     reproducible: bool,
 }
 
@@ -100,7 +100,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As [above](Self#errors), and where memory is exhausted or the stream is being captured.
-    pub fn forward<'a, X: Input<'a>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
+    pub fn forward<'a, X: Input<'a, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
 
@@ -109,7 +109,10 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward), and where there is no kernel for the two types.
-    pub fn forward_as<'a, U: Element>(&self, x: impl Input<'a>) -> Result<Tensor<U>, Error> {
+    pub fn forward_as<'a, U: Element>(
+        &self,
+        x: impl Input<'a, Elem: Element>,
+    ) -> Result<Tensor<U>, Error> {
         let x = x.into_view();
         // Before the allocation: a request that is refused costs nothing.
         let (problem, plan) = self.plan_fresh::<U>(x.device(), x.side())?;
@@ -137,7 +140,11 @@ impl Softmax {
     /// # Errors
     ///
     /// As [above](Self#errors).
-    pub fn forward_into<'x, 'y>(&self, x: impl Input<'x>, y: impl Output<'y>) -> Result<(), Error> {
+    pub fn forward_into<'x, 'y>(
+        &self,
+        x: impl Input<'x, Elem: Element>,
+        y: impl Output<'y, Elem: Element>,
+    ) -> Result<(), Error> {
         let (x, y) = (x.into_view(), y.into_view_mut());
         if !x.device().shares_stream_with(y.device()) {
             return Err(Error::DeviceMismatch {
@@ -154,7 +161,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As [above](Self#errors).
-    pub fn forward_in_place<'a>(&self, x: impl Output<'a>) -> Result<(), Error> {
+    pub fn forward_in_place<'a>(&self, x: impl Output<'a, Elem: Element>) -> Result<(), Error> {
         let x = x.into_view_mut();
         // SAFETY: the view vouches for its memory, and the device's stream orders all work on it.
         unsafe { self.run(x.device(), x.side(), x.side()) }
@@ -165,7 +172,7 @@ impl Softmax {
     /// # Errors
     ///
     /// Those that [`forward`](Self::forward) would find in the request.
-    pub fn plan<'a, X: Input<'a>>(&self, x: X) -> Result<Plan, Error> {
+    pub fn plan<'a, X: Input<'a, Elem: Element>>(&self, x: X) -> Result<Plan, Error> {
         let x = x.into_view();
         self.plan_fresh::<X::Elem>(x.device(), x.side())
             .map(|(_, plan)| plan)
@@ -231,17 +238,7 @@ impl Softmax {
         output: Side<'_>,
     ) -> Result<(Problem, Plan), Error> {
         let problem = Problem::of_sides(input, output)?;
-        if problem.operands_meet(input.address, output.address) {
-            return Err(Error::InputOutputOverlap {
-                shape: input.layout.shape().into(),
-                input: input.address,
-                input_strides: input.layout.strides().into(),
-                input_dtype: input.dtype,
-                output: output.address,
-                output_strides: output.layout.strides().into(),
-                output_dtype: output.dtype,
-            });
-        }
+        problem.check_overlap(input, output)?;
         let plan = self.plan_for(device, &problem)?;
         Ok((problem, plan))
     }

@@ -8,7 +8,7 @@ use std::ops::RangeBounds;
 use crate::device::Memory;
 use crate::layout::Layout;
 use crate::problem::Side;
-use crate::{DType, Device, Element, Error};
+use crate::{DType, Device, Element, Error, Scalar};
 
 /// A tensor: elements of one type, row after row without gaps, in a device's memory.
 ///
@@ -45,7 +45,7 @@ struct Place<'a> {
 /// What can be read as a tensor: `&Tensor`, [`TensorView`] and `&TensorView`.
 pub trait Input<'a> {
     /// The type of the elements.
-    type Elem: Element;
+    type Elem: Scalar;
 
     /// The tensor to be read.
     fn into_view(self) -> TensorView<'a, Self::Elem>;
@@ -54,13 +54,13 @@ pub trait Input<'a> {
 /// What can be written as a tensor: `&mut Tensor`, [`TensorViewMut`] and `&mut TensorViewMut`.
 pub trait Output<'a> {
     /// The type of the elements.
-    type Elem: Element;
+    type Elem: Scalar;
 
     /// The tensor to be written.
     fn into_view_mut(self) -> TensorViewMut<'a, Self::Elem>;
 }
 
-impl<'a, T: Element> Input<'a> for TensorView<'a, T> {
+impl<'a, T: Scalar> Input<'a> for TensorView<'a, T> {
     type Elem = T;
 
     fn into_view(self) -> TensorView<'a, T> {
@@ -68,7 +68,7 @@ impl<'a, T: Element> Input<'a> for TensorView<'a, T> {
     }
 }
 
-impl<'a, T: Element> Input<'a> for &'a TensorView<'_, T> {
+impl<'a, T: Scalar> Input<'a> for &'a TensorView<'_, T> {
     type Elem = T;
 
     fn into_view(self) -> TensorView<'a, T> {
@@ -76,7 +76,7 @@ impl<'a, T: Element> Input<'a> for &'a TensorView<'_, T> {
     }
 }
 
-impl<'a, T: Element> Input<'a> for &'a Tensor<T> {
+impl<'a, T: Scalar> Input<'a> for &'a Tensor<T> {
     type Elem = T;
 
     fn into_view(self) -> TensorView<'a, T> {
@@ -84,7 +84,7 @@ impl<'a, T: Element> Input<'a> for &'a Tensor<T> {
     }
 }
 
-impl<'a, T: Element> Output<'a> for TensorViewMut<'a, T> {
+impl<'a, T: Scalar> Output<'a> for TensorViewMut<'a, T> {
     type Elem = T;
 
     fn into_view_mut(self) -> TensorViewMut<'a, T> {
@@ -92,7 +92,7 @@ impl<'a, T: Element> Output<'a> for TensorViewMut<'a, T> {
     }
 }
 
-impl<'a, T: Element> Output<'a> for &'a mut TensorViewMut<'_, T> {
+impl<'a, T: Scalar> Output<'a> for &'a mut TensorViewMut<'_, T> {
     type Elem = T;
 
     fn into_view_mut(self) -> TensorViewMut<'a, T> {
@@ -100,7 +100,7 @@ impl<'a, T: Element> Output<'a> for &'a mut TensorViewMut<'_, T> {
     }
 }
 
-impl<'a, T: Element> Output<'a> for &'a mut Tensor<T> {
+impl<'a, T: Scalar> Output<'a> for &'a mut Tensor<T> {
     type Elem = T;
 
     fn into_view_mut(self) -> TensorViewMut<'a, T> {
@@ -114,7 +114,7 @@ impl Device {
     /// # Errors
     ///
     /// Where the number of elements is not the shape's, or memory is exhausted.
-    pub fn tensor_from<T: Element>(
+    pub fn tensor_from<T: Scalar>(
         &self,
         data: &[T],
         shape: impl AsRef<[usize]>,
@@ -126,12 +126,12 @@ impl Device {
         Ok(tensor)
     }
 
-    /// A tensor of zeros.
+    /// A tensor of zeros; of `bool`, of false.
     ///
     /// # Errors
     ///
     /// Where the shape is too large, or memory is exhausted.
-    pub fn zeros<T: Element>(&self, shape: impl AsRef<[usize]>) -> Result<Tensor<T>, Error> {
+    pub fn zeros<T: Scalar>(&self, shape: impl AsRef<[usize]>) -> Result<Tensor<T>, Error> {
         let layout = Layout::packed(shape.as_ref())?;
         let memory = Memory::zeroed(self, layout.len() * size_of::<T>())?;
         Ok(Tensor {
@@ -145,7 +145,7 @@ impl Device {
 /// What all three say of themselves.
 macro_rules! describe {
     ($ty:ty) => {
-        impl<T: Element> $ty {
+        impl<T: Scalar> $ty {
             /// Elements of each dimension, outermost first.
             pub fn shape(&self) -> &[usize] {
                 self.layout().shape()
@@ -167,7 +167,10 @@ macro_rules! describe {
             }
 
             /// The type of the elements.
-            pub fn dtype(&self) -> DType {
+            pub fn dtype(&self) -> DType
+            where
+                T: Element,
+            {
                 T::DTYPE
             }
 
@@ -183,10 +186,10 @@ macro_rules! describe {
             }
         }
 
-        impl<T: Element> fmt::Debug for $ty {
+        impl<T: Scalar> fmt::Debug for $ty {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($ty))
-                    .field("dtype", &self.dtype())
+                    .field("elements", &T::NAME)
                     .field("shape", &self.shape())
                     .field("strides", &self.strides())
                     .field("device", &self.device().name())
@@ -200,7 +203,7 @@ describe!(Tensor<T>);
 describe!(TensorView<'_, T>);
 describe!(TensorViewMut<'_, T>);
 
-impl<T: Element> Tensor<T> {
+impl<T: Scalar> Tensor<T> {
     /// A tensor whose elements may be anything until they are written.
     pub(crate) fn uninitialised(device: &Device, layout: Layout) -> Result<Self, Error> {
         let memory = Memory::uninitialised(device, layout.len() * size_of::<T>())?;
@@ -261,7 +264,7 @@ impl<T: Element> Tensor<T> {
     }
 }
 
-impl<'a, T: Element> TensorView<'a, T> {
+impl<'a, T: Scalar> TensorView<'a, T> {
     fn new(place: Place<'a>) -> Self {
         Self {
             place,
@@ -283,7 +286,7 @@ impl<'a, T: Element> TensorView<'a, T> {
     /// # Safety
     ///
     /// * **live**: until all work that the view was given to is done on the device's stream, the
-    ///   extent is initialised memory of the device.
+    ///   extent is initialised memory of the device, and its elements are values of `T`.
     /// * **unwritten**: meanwhile nothing writes it that is not ordered with that work.
     pub unsafe fn from_raw(
         device: &'a Device,
@@ -370,20 +373,28 @@ impl<'a, T: Element> TensorView<'a, T> {
         Ok(layout.offsets().map(|offset| elems[offset]).collect())
     }
 
-    fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.place.layout
+    }
+
+    /// The device, for as long as the elements are borrowed.
+    pub(crate) fn place_device(&self) -> &'a Device {
+        self.place.device
     }
 
     fn place(&self) -> &Place<'a> {
         &self.place
     }
 
-    pub(crate) fn side(&self) -> Side<'_> {
+    pub(crate) fn side(&self) -> Side<'_>
+    where
+        T: Element,
+    {
         self.place.side::<T>()
     }
 }
 
-impl<'a, T: Element> TensorViewMut<'a, T> {
+impl<'a, T: Scalar> TensorViewMut<'a, T> {
     fn new(place: Place<'a>) -> Self {
         Self {
             place,
@@ -469,7 +480,7 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         self.view().to_vec()
     }
 
-    fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.place.layout
     }
 
@@ -477,13 +488,16 @@ impl<'a, T: Element> TensorViewMut<'a, T> {
         &self.place
     }
 
-    pub(crate) fn side(&self) -> Side<'_> {
+    pub(crate) fn side(&self) -> Side<'_>
+    where
+        T: Element,
+    {
         self.place.side::<T>()
     }
 }
 
 impl<'a> Place<'a> {
-    fn checked<T: Element>(
+    fn checked<T: Scalar>(
         device: &'a Device,
         ptr: *const T,
         extent_elems: usize,
@@ -504,7 +518,8 @@ impl<'a> Place<'a> {
         if needed > 0 && (address == 0 || !address.is_multiple_of(size_of::<T>() as u64)) {
             return Err(Error::Address {
                 address,
-                dtype: T::DTYPE,
+                elem: T::NAME,
+                elem_bytes: size_of::<T>(),
             });
         }
         Ok(Self {

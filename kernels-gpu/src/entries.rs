@@ -3,7 +3,8 @@
 //! A line reads `way symbol: input -> output, lanes x steps x elements a vector, most threads a
 //! block / blocks an SM has at least`.
 //! All kernels take the same parameters: input, output, number of rows, row length, where the rows
-//! lie, and the call's options.
+//! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where
+//! logarithms of sums go, and what of all this there is.
 
 use cuda_std::ext::Global;
 use cuda_std::kernel;
@@ -11,7 +12,8 @@ use cuda_std::kernel;
 use crate::element::{Bf16, Element, F16, F32};
 use crate::options::Options;
 use crate::row::RowLayout;
-use crate::{chunked, exchange, exp, packed, stream, warp};
+use crate::scores::{Operands, Scores};
+use crate::{attention, chunked, exchange, exp, packed, stream, warp};
 
 macro_rules! entries {
     ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:tt, $threads:literal $(/ $blocks:literal)?;)*) => {
@@ -28,7 +30,33 @@ macro_rules! entries {
     (@where split_parked_fast $($rest:tt)*) => { entries!(@clusters split_parked_fast $($rest)*); };
     (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
     (@where split_staged_fast $($rest:tt)*) => { entries!(@clusters split_staged_fast $($rest)*); };
+    (@where attention_split $($rest:tt)*) => { entries!(@clusters attention_split $($rest)*); };
+    (@where attention_split_log $($rest:tt)*) => { entries!(@clusters attention_split_log $($rest)*); };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
+    (@entry $where:tt attention_warp $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Alone, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_warp_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Alone, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_block $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_block_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Block, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_split $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_split_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Cluster, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_stream $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name stream [$in, $out, <$out as Element>::Accuracy, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_stream_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name stream [$in, $out, exp::Full, $v] $in, $out, $lanes, $steps, $v);
+    };
     (@clusters $($rest:tt)*) => {
         entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
     };
@@ -55,6 +83,56 @@ macro_rules! entries {
             }
         }
     };
+    (@attention [$($where:tt)*] [$($bounds:tt)*] $name:ident $function:ident [$($generics:tt)*] $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal) => {
+        $($where)*
+        /// Softmax of attention scores; the table's line says of which types, and how a row is covered.
+        ///
+        /// # Safety
+        ///
+        /// As the function of the way asks.
+        #[kernel($($bounds)*)]
+        #[allow(clippy::too_many_arguments)]
+        pub unsafe fn $name(
+            x: *const <$in as Element>::Word,
+            y: *mut <$out as Element>::Word,
+            rows: u32,
+            cols: u32,
+            layout: RowLayout,
+            options: Options,
+            bias: *const u8,
+            keep: *const u8,
+            hide: *const u8,
+            lengths: *const u32,
+            slopes: *const f32,
+            sinks: *const f32,
+            sums: *mut u8,
+            scores: Scores,
+        ) {
+            const { assert!($lanes == 32 && $lanes * $steps * $v == 1024) };
+            // SAFETY: the caller's obligations are those of the way.
+            unsafe {
+                let (x, y) = (Global::new(x), Global::new_mut(y));
+                let operands = Operands {
+                    bias: Global::new(bias),
+                    keep: Global::new(keep),
+                    hide: Global::new(hide),
+                    lengths: Global::new(lengths),
+                    slopes: Global::new(slopes),
+                    sinks: Global::new(sinks),
+                    sums: Global::new_mut(sums),
+                };
+                entries!(@attend $function [$($generics)*] x, y, rows, cols, layout, options, operands, scores);
+            }
+        }
+    };
+    (@attend rows [$($generics:tt)*] $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident, $operands:ident, $scores:ident) => {
+        attention::rows::<$($generics)*>($x, $y, $rows, $cols, &$layout, &$options, &$operands, &$scores)
+    };
+    (@attend stream [$($generics:tt)*] $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident, $operands:ident, $scores:ident) => {{
+        // The grid has a block a row.
+        let _ = $rows;
+        attention::stream::<$($generics)*>($x, $y, $cols, &$layout, &$options, &$operands, &$scores)
+    }};
     (@call warp $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal,
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {
         warp::softmax::<$in, $out, $lanes, $steps, $v>($x, $y, $rows, $cols, &$layout, &$options)
@@ -294,4 +372,48 @@ entries! {
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    attention_warp attention_warp_f32_f32: F32 => F32, 32 x 8 x 4, 128 / 6;
+    attention_block attention_block_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
+    attention_split attention_split_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
+    attention_stream attention_stream_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
+    attention_warp attention_warp_f16_f16: F16 => F16, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_split attention_split_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    attention_stream attention_stream_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_warp_log attention_warp_log_f16_f16: F16 => F16, 32 x 4 x 8, 128 / 6;
+    attention_block_log attention_block_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_split_log attention_split_log_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    attention_stream_log attention_stream_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_warp attention_warp_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_split attention_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    attention_stream attention_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_warp_log attention_warp_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 128 / 6;
+    attention_block_log attention_block_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_split_log attention_split_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    attention_stream_log attention_stream_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_warp attention_warp_f16_f32: F16 => F32, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 256 / 3;
+    attention_stream attention_stream_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_warp attention_warp_bf16_f32: Bf16 => F32, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 256 / 3;
+    attention_stream attention_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_warp attention_warp_f32_f16: F32 => F16, 32 x 8 x 4, 128 / 6;
+    attention_block attention_block_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_split attention_split_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
+    attention_stream attention_stream_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_warp_log attention_warp_log_f32_f16: F32 => F16, 32 x 8 x 4, 128 / 6;
+    attention_block_log attention_block_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_split_log attention_split_log_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
+    attention_stream_log attention_stream_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_warp attention_warp_f32_bf16: F32 => Bf16, 32 x 8 x 4, 128 / 6;
+    attention_block attention_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    attention_split attention_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
+    attention_stream attention_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    attention_warp_log attention_warp_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 128 / 6;
+    attention_block_log attention_block_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    attention_split_log attention_split_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
+    attention_stream_log attention_stream_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
 }

@@ -1,14 +1,15 @@
-//! How the warps that share a row tell each other what they know of it: two ways with one face.
+//! How the warps that share a row tell each other what they know of it: three ways with one face.
 //!
 //! | exchange | who shares a row | through |
 //! |---|---|---|
+//! | [`Alone`] | a warp, whose row is one chunk | nothing but its lanes |
 //! | [`Block`] | a block | shared memory, one block barrier |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory |
 
 use cuda_std::ext::math::unchecked_div_u32;
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::warp::lane_id;
+use cuda_std::warp::{lane_id, sync_warp};
 
 use crate::online::Partial;
 use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
@@ -283,5 +284,76 @@ impl Exchange for Cluster {
         cluster::arrive_relaxed();
         cluster::wait();
         self.round += 1;
+    }
+}
+
+/// A warp to a row of one chunk.
+pub struct Alone {
+    slot: PartialSlots,
+}
+
+impl Exchange for Alone {
+    /// Of each warp's chunk.
+    #[inline(always)]
+    fn bytes(chunks: u32) -> u32 {
+        PartialSlots::bytes(chunks)
+    }
+
+    #[inline(always)]
+    unsafe fn new(shared_offset: u32, _: u32) -> Self {
+        let warp = thread_idx_x() / WARP;
+        Self {
+            slot: PartialSlots::at(shared_offset + PartialSlots::bytes(warp)),
+        }
+    }
+
+    #[inline(always)]
+    fn row() -> u32 {
+        block_idx_x() * (block_dim_x() / WARP) + thread_idx_x() / WARP
+    }
+
+    #[inline(always)]
+    fn warps() -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn begin(&self) {}
+
+    #[inline(always)]
+    fn meet(&self) {}
+
+    #[inline(always)]
+    unsafe fn tell(&self, _: u32, part: Partial) {
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
+            unsafe { self.slot.put(0, part) };
+        }
+    }
+
+    #[inline(always)]
+    fn collect(&self) -> Partial {
+        // SAFETY: all lanes call; written: before the barrier, and not again before `again`.
+        unsafe {
+            sync_warp(u32::MAX);
+            self.slot.get(0)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn told(&self, _: u32) -> Partial {
+        // SAFETY: written: told.
+        unsafe { self.slot.get(0) }
+    }
+
+    #[inline(always)]
+    fn again(&mut self) {
+        // SAFETY: all lanes call. They have read the slot before lane 0 fills it again.
+        unsafe { sync_warp(u32::MAX) };
     }
 }

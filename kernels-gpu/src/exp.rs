@@ -82,6 +82,12 @@ impl Reference {
     fn clamp(self, x: f32) -> f32 {
         x.max(self.cutoff)
     }
+
+    /// Whether `x` is near enough to the maximum for its exponential to be its own, and not the cutoff's.
+    #[inline(always)]
+    pub fn reaches(self, x: f32) -> bool {
+        x >= self.cutoff
+    }
 }
 
 /// `p * 2^(shifted - ROUND)`.
@@ -131,6 +137,31 @@ impl Accuracy for Fast {
     }
 }
 
+impl Full {
+    /// What rounding to f32 took from [`Full::exp`] of an `x` that the reference reaches, but for the rounding of the
+    /// polynomial's lesser terms: both together are right to within half as much as the exponential alone.
+    #[inline(always)]
+    pub fn rest(x: f32, reference: Reference) -> f32 {
+        let (shifted, n) = reference.split(x);
+        let r = fma(n, -LN_2_REST, fma(n, -LN_2, x));
+        let q = Self::without_one(r);
+        let p = fma(q, r, 1.0);
+        // p is within a factor of two of 1, so that nothing is lost before the sum is rounded.
+        fma(q, r, 1.0 - p) * scale(1.0, shifted)
+    }
+
+    /// `(e^r - 1) / r`.
+    #[inline(always)]
+    fn without_one(r: f32) -> f32 {
+        // Minimax on |r| <= 0.3466 with the first two coefficients fixed at 1.
+        let mut p = fma(0.001_381_422_2, r, 0.008_368_899);
+        p = fma(p, r, 0.041_668_406);
+        p = fma(p, r, 0.166_665_2);
+        p = fma(p, r, 0.499_999_93);
+        fma(p, r, 1.0)
+    }
+}
+
 impl Accuracy for Full {
     const PAIRS: bool = true;
 
@@ -139,13 +170,7 @@ impl Accuracy for Full {
         let x = reference.clamp(x);
         let (shifted, n) = reference.split(x);
         let r = fma(n, -LN_2_REST, fma(n, -LN_2, x));
-        // Minimax on |r| <= 0.3466 with the first two coefficients fixed at 1.
-        let mut p = fma(0.001_381_422_2, r, 0.008_368_899);
-        p = fma(p, r, 0.041_668_406);
-        p = fma(p, r, 0.166_665_2);
-        p = fma(p, r, 0.499_999_93);
-        p = fma(p, r, 1.0);
-        p = fma(p, r, 1.0);
+        let p = fma(Self::without_one(r), r, 1.0);
         scale(p, shifted)
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! | level | modules | who calls | valid in |
 //! |---|---|---|---|
-//! | ideas | [`element`], [`exp`], [`online`], [`options`], [`row`] | a thread | that thread |
+//! | ideas | [`element`], [`exp`], [`ln`], [`tanh`], [`online`], [`options`], [`row`], [`scores`] | a thread | that thread |
 //! | cooperation | [`tile`], [`reduce`], [`stage`], [`exchange`] | whole warps or blocks | each says where |
-//! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`] | whole blocks | the row, in memory |
+//! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`], [`attention`] | whole blocks | the row, in memory |
 //! | entry points | [`entries`] | the host | |
 //!
 //! | way | row length | how |
@@ -19,6 +19,9 @@
 //! | [`split_staged`](chunked) | up to 262,144, of any alignment | as `staged`, with the blocks of a cluster to a row |
 //! | [`stream`] | any | a block a row, read twice |
 //!
+//! [`attention`] is the softmax of masked, biased and capped scores, with its logarithms as other results; it has
+//! packagings of its own, over the same chunks and trees.
+//!
 //! **The bits of a result depend on the row alone.** A row is cut by element index into chunks of
 //! 1,024; a chunk is summed by a fixed tree of lanes and steps, and the chunks by a fixed tree of
 //! chunk numbers. Every way follows the same trees, so it does not matter which one ran, how many rows
@@ -30,17 +33,21 @@
     feature(abi_ptx, asm_experimental_arch)
 )]
 
+pub mod attention;
 pub mod chunked;
 pub mod element;
 pub mod entries;
 pub mod exchange;
 pub mod exp;
+pub mod ln;
 pub mod online;
 pub mod options;
 pub mod packed;
 pub mod reduce;
 pub mod row;
+pub mod scores;
 pub mod stage;
 pub mod stream;
+pub mod tanh;
 pub mod tile;
 pub mod warp;

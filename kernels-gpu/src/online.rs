@@ -48,7 +48,7 @@ impl Pair {
 
     /// `a + b`, and what rounding took from it (Knuth's TwoSum).
     #[inline(always)]
-    fn two_sum(a: f32, b: f32) -> Self {
+    pub fn two_sum(a: f32, b: f32) -> Self {
         let hi = a + b;
         let of_b = hi - a;
         Self {

@@ -117,6 +117,30 @@ impl RowLayout {
         offsets
     }
 
+    /// The coordinates of `row`, innermost dimension first; 0 where there is no dimension.
+    #[inline(always)]
+    pub fn coordinates(&self, row: u32) -> [u32; MAX_DIMS] {
+        let mut rest = row;
+        [
+            self.coordinate::<0>(&mut rest),
+            self.coordinate::<1>(&mut rest),
+            self.coordinate::<2>(&mut rest),
+            self.coordinate::<3>(&mut rest),
+        ]
+    }
+
+    /// Takes dimension `D`'s coordinate off `rest`. The outermost one takes all that is left.
+    #[inline(always)]
+    fn coordinate<const D: usize>(&self, rest: &mut u32) -> u32 {
+        if D as u32 + 1 < self.dims {
+            let (quotient, remainder) = self.dim[D].divide(*rest);
+            *rest = quotient;
+            remainder
+        } else {
+            core::mem::take(rest)
+        }
+    }
+
     /// Takes dimension `D`'s coordinate off `rest`. The outermost one takes all that is left.
     #[inline(always)]
     fn step<const D: usize>(&self, rest: &mut u32, offsets: &mut (u64, u64)) {

@@ -406,9 +406,15 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         sums[0]
     }
 
+    /// The tile of these elements, from index `first` of their row on.
+    #[inline(always)]
+    pub fn of(first: u32, values: [[f32; V]; STEPS]) -> Self {
+        Self { first, values }
+    }
+
     /// `sum`, if any, and a vector's elements.
     #[inline(always)]
-    fn vector_sum<A: Accuracy>(&self, step: usize, mut sum: Option<Pair>) -> Pair {
+    pub fn vector_sum<A: Accuracy>(&self, step: usize, mut sum: Option<Pair>) -> Pair {
         // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
         let word = V / 4;
         let e = &self.values[step];

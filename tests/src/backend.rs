@@ -52,7 +52,7 @@ pub fn all() -> Vec<Backend> {
 }
 
 /// An element and its bits.
-trait Native: Element {
+pub(crate) trait Native: Element {
     fn from_u32(bits: u32) -> Self;
     fn to_u32(self) -> u32;
 }
@@ -87,11 +87,11 @@ impl Native for bf16 {
 /// What fills an output buffer before the call: no result has these bits.
 const POISON: u32 = 0x5a5a_5a5a;
 
-fn native<T: Native>(bits: &[u32]) -> Vec<T> {
+pub(crate) fn native<T: Native>(bits: &[u32]) -> Vec<T> {
     bits.iter().map(|&bits| T::from_u32(bits)).collect()
 }
 
-fn bits<T: Native>(elements: &[T]) -> Vec<u32> {
+pub(crate) fn bits<T: Native>(elements: &[T]) -> Vec<u32> {
     elements.iter().map(|&element| element.to_u32()).collect()
 }
 

@@ -11,8 +11,10 @@
 //! | [`lengths`] | row lengths at which something changes |
 //! | [`backend`] | the devices of this machine, and one call on one of them |
 //! | [`runner`] | one runner: a case on every backend by every way, checked and counted |
+//! | [`attention`] | scores with masks and all else that attention does to them: cases, oracle and comparison |
 //! | [`settings`] | environment variables |
 
+pub mod attention;
 pub mod backend;
 pub mod case;
 pub mod conspiracy;

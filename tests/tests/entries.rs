@@ -17,6 +17,13 @@ use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::{self, Op};
 use warp_softmax_tests::random::Random;
 
+/// The kernels of the plain softmax: those of attention take other parameters.
+fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    REGISTRY
+        .iter()
+        .filter(|kernel| kernel.name.starts_with("softmax_"))
+}
+
 /// An entry point, as its name describes it.
 struct Entry {
     kernel: &'static Kernel,
@@ -328,7 +335,7 @@ fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usi
     let mut ran = 0;
     for fast in [false, true] {
         let mut first: Option<(String, Vec<u32>)> = None;
-        let entries = REGISTRY.iter().map(Entry::parse);
+        let entries = kernels().map(Entry::parse);
         for entry in
             entries.filter(|entry| (entry.input, entry.output) == types && entry.fast == fast)
         {
@@ -411,10 +418,7 @@ fn all_entries_give_the_same_bits_on_every_kind_of_content() {
 fn the_registry_has_every_pair_of_types_by_every_way() {
     for types in PAIRS {
         for way in Way::ALL {
-            let entries = REGISTRY
-                .iter()
-                .map(Entry::parse)
-                .filter(|entry| !entry.fast);
+            let entries = kernels().map(Entry::parse).filter(|entry| !entry.fast);
             let count = entries
                 .filter(|entry| (entry.input, entry.output) == types && entry.way == way)
                 .count();

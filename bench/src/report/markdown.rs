@@ -21,6 +21,7 @@ pub fn render(records: &[Record], comparison: &Comparison, plots: &[NamedPlot]) 
         writes(&mut text, format_args!("## Latency, {dtype}\n\n"));
         cells(&mut text, comparison, Bench::Latency, dtype);
     }
+    masked(&mut text, records);
     startup(&mut text, records);
     scaling(&mut text, records);
     failures(&mut text, records);
@@ -250,6 +251,53 @@ fn scaling(text: &mut String, records: &[Record]) {
                 microseconds(timing.us.median),
                 format!("{:.0}", timing.gb_per_s),
                 format!("{:.3}", timing.fraction_of_copy),
+            ],
+        );
+    }
+    text.push('\n');
+}
+
+fn masked(text: &mut String, records: &[Record]) {
+    let cells = records.iter().flat_map(|record| &record.masked);
+    let mut cells = cells.filter(|cell| cell.timing.is_some()).peekable();
+    if cells.peek().is_none() {
+        return;
+    }
+    text.push_str(
+        "## Attention scores\n\nAgainst a copy of the scores: time, and bandwidth, of the scores that are seen, the \
+         mask and the results. Errors of logarithms are parts of what is allowed.\n\n",
+    );
+    heading(
+        text,
+        &[
+            "type",
+            "shape",
+            "what",
+            "us",
+            "copy us",
+            "time",
+            "bandwidth",
+            "error",
+        ],
+    );
+    for cell in cells {
+        let Some(timing) = cell.timing else { continue };
+        let shape: Vec<String> = cell.shape.iter().map(u64::to_string).collect();
+        line(
+            text,
+            &[
+                cell.dtype.clone(),
+                shape.join(", "),
+                cell.what.clone(),
+                cell.implementation.clone(),
+                microseconds(timing.us.median),
+                microseconds(timing.copy_us),
+                format!("{:.3}", timing.us.median / timing.copy_us),
+                format!("{:.3}", cell.fraction_of_bandwidth().unwrap_or(0.0)),
+                match cell.accuracy.rows_compared {
+                    0 => "-".to_owned(),
+                    _ => format!("{:.2}", cell.accuracy.max_error_ulp),
+                },
             ],
         );
     }

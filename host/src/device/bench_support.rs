@@ -208,8 +208,8 @@ pub fn copy<'a, 'b, T: Element>(
 /// and returns how long the calls took on this thread. Nothing is waited for.
 pub fn time_raw_launches<'x, 'y>(
     softmax: &Softmax,
-    x: impl Input<'x>,
-    y: impl Output<'y>,
+    x: impl Input<'x, Elem: Element>,
+    y: impl Output<'y, Elem: Element>,
     times: usize,
 ) -> Result<Duration, Error> {
     let (x, y) = (x.into_view(), y.into_view_mut());

@@ -1,0 +1,134 @@
+//! How the leading dimensions of tensors that are walked together are divided between launches and the
+//! inside of a launch.
+
+use kernels_gpu::row::{MAX_DIMS, MAX_ROWS};
+use smallvec::SmallVec;
+
+/// A leading dimension of `N` tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis<const N: usize> {
+    /// At least 1.
+    pub(crate) extent: u64,
+    /// Of each tensor, in elements.
+    pub(crate) strides: [u64; N],
+}
+
+/// Leading dimensions, outermost first.
+pub(crate) type Axes<const N: usize> = SmallVec<[Axis<N>; 8]>;
+
+/// The rows of one launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Piece<const N: usize> {
+    /// Offset of the first row in each tensor, in elements.
+    pub(crate) first: [u64; N],
+    /// How many rows.
+    pub(crate) rows: u32,
+    dims: [(u32, [u64; N]); MAX_DIMS],
+    count: usize,
+}
+
+impl<const N: usize> Piece<N> {
+    /// The dimensions that the launch walks, outermost first: extent and strides.
+    pub(crate) fn dims(&self) -> &[(u32, [u64; N])] {
+        &self.dims[..self.count]
+    }
+}
+
+/// How the dimensions are divided.
+#[derive(Clone, Copy)]
+struct Split {
+    /// The first so many dimensions are walked by launches alone.
+    outer: usize,
+    /// The next dimension is walked so many indices a launch; those after it wholly in a launch.
+    piece: u64,
+}
+
+/// The fewest dimensions that walk the same rows, those with the largest `key` outermost.
+pub(crate) fn merge<const N: usize, K: Ord>(
+    axes: impl Iterator<Item = Axis<N>>,
+    key: impl Fn(&Axis<N>) -> K,
+) -> Axes<N> {
+    let mut dims: Axes<N> = axes.filter(|axis| axis.extent > 1).collect();
+    // Rows may come in any order.
+    dims.sort_by_key(|axis| std::cmp::Reverse(key(axis)));
+    dims.dedup_by(|inner, outer| {
+        let one = inner
+            .strides
+            .iter()
+            .zip(&outer.strides)
+            .all(|(inner_stride, outer)| inner.extent.checked_mul(*inner_stride) == Some(*outer));
+        if one {
+            outer.extent *= inner.extent;
+            outer.strides = inner.strides;
+        }
+        one
+    });
+    if dims.len() > MAX_DIMS {
+        // Launches walk the first ones: the shortest, so that there are few launches.
+        dims.sort_by_key(|axis| axis.extent);
+    }
+    dims
+}
+
+/// Number of launches that [`piece`] divides the rows into.
+pub(crate) fn pieces<const N: usize>(dims: &[Axis<N>]) -> u64 {
+    let Split { outer, piece } = split(dims);
+    let cut = dims
+        .get(outer)
+        .map_or(1, |axis| axis.extent.div_ceil(piece));
+    let before: u64 = dims[..outer].iter().map(|axis| axis.extent).product();
+    before * cut
+}
+
+/// The rows of launch `number`, counted from 0; none is larger than the first's.
+pub(crate) fn piece<const N: usize>(dims: &[Axis<N>], number: u64) -> Piece<N> {
+    let Split { outer, piece } = split(dims);
+    let mut part = Piece {
+        first: [0; N],
+        rows: 1,
+        dims: [(1, [0; N]); MAX_DIMS],
+        count: dims.len() - outer,
+    };
+    let Some(cut) = dims.get(outer) else {
+        return part;
+    };
+    let mut advance = |axis: &Axis<N>, index: u64| {
+        for (first, stride) in part.first.iter_mut().zip(axis.strides) {
+            *first += index * stride;
+        }
+    };
+    let pieces = cut.extent.div_ceil(piece);
+    let first = number % pieces * piece;
+    advance(cut, first);
+    let mut rest = number / pieces;
+    for axis in dims[..outer].iter().rev() {
+        advance(axis, rest % axis.extent);
+        rest /= axis.extent;
+    }
+    for (slot, axis) in part.dims.iter_mut().zip(&dims[outer..]) {
+        // At most MAX_ROWS together, by the split.
+        *slot = (axis.extent as u32, axis.strides);
+    }
+    part.dims[0].0 = piece.min(cut.extent - first) as u32;
+    part.rows = part.dims().iter().map(|&(extent, _)| extent).product();
+    part
+}
+
+fn split<const N: usize>(dims: &[Axis<N>]) -> Split {
+    let limit = u64::from(MAX_ROWS);
+    let mut inner_rows = 1;
+    let mut outer = dims.len();
+    while outer > 0 {
+        outer -= 1;
+        let extent = dims[outer].extent;
+        let is_last = dims.len() - outer == MAX_DIMS || outer == 0;
+        if is_last || extent > limit / inner_rows {
+            return Split {
+                outer,
+                piece: extent.min(limit / inner_rows),
+            };
+        }
+        inner_rows *= extent;
+    }
+    Split { outer: 0, piece: 1 }
+}

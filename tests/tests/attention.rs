@@ -1,0 +1,651 @@
+//! Masks, biases, caps, sinks and logarithms: every kind by every way on every backend, against f64 arithmetic, and to the bit
+//! against one another.
+
+use core::ffi::c_void;
+
+use cuda_std::emulator::{Buffer, Launch, launch};
+use kernels_gpu::entries::REGISTRY;
+use kernels_gpu::options::Options;
+use kernels_gpu::row::RowLayout;
+use kernels_gpu::scores::{Reach, Scores as KernelScores};
+use proptest::prelude::*;
+use warp_softmax::{Align, DType, Device, Error, FullyMasked, NanPolicy, Operand, Softmax, Way};
+use warp_softmax_tests::attention::{Asked, Given, Numbers, Scores};
+use warp_softmax_tests::backend;
+use warp_softmax_tests::content::Content;
+use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::property::property;
+use warp_softmax_tests::random::Random;
+
+/// The ways that rows of scores are covered by.
+const WAYS: [Way; 4] = [Way::Warp, Way::Block, Way::Split, Way::Stream];
+
+/// Lengths on both sides of what ends a vector, a warp's row, and a block's.
+const LENGTHS: [usize; 14] = [
+    1, 3, 4, 5, 31, 33, 128, 257, 1000, 1023, 1024, 1025, 2049, 5000,
+];
+
+/// Makes a call by every way on every backend and compares. Results and errors of the plan's way, and how many calls there were.
+fn check(scores: &Scores, asked: Asked) -> Result<(Given, (f64, f64), usize), String> {
+    let mut first: Option<Given> = None;
+    let mut worst = (0.0, 0.0);
+    let mut ran = 0;
+    for backend in backend::all() {
+        for way in core::iter::once(None).chain(WAYS.map(Some)) {
+            let Some(given) = scores.run(&backend.device, way, asked)? else {
+                continue;
+            };
+            ran += 1;
+            match &first {
+                None => {
+                    worst = scores.compare(asked, &given)?;
+                    first = Some(given);
+                }
+                Some(first) if *first == given => {}
+                Some(_) => {
+                    return Err(format!(
+                        "{way:?} on {} gives other bits of {asked:?}; {scores:?}",
+                        backend.name
+                    ));
+                }
+            }
+        }
+    }
+    assert!(ran >= 4, "only {ran} calls");
+    Ok((first.expect("there is always the emulator"), worst, ran))
+}
+
+#[track_caller]
+fn expect(scores: &Scores, asked: Asked) -> Given {
+    check(scores, asked)
+        .unwrap_or_else(|what| panic!("{what}"))
+        .0
+}
+
+fn contents(shape: &[usize], content: Content, random: &mut Random) -> Numbers<f32> {
+    let (&cols, leading) = shape.split_last().expect("a shape of scores");
+    let rows: usize = leading.iter().product();
+    let values = (0..rows).flat_map(|_| content.row(cols, random)).collect();
+    Numbers {
+        shape: shape.into(),
+        values,
+    }
+}
+
+/// Without a mask the results are those of the plain softmax, to the bit.
+#[test]
+fn nothing_masked_is_the_plain_softmax() {
+    let device = Device::emulator();
+    for types in PAIRS {
+        for cols in LENGTHS {
+            let mut random = Random::new(cols as u64);
+            let x = contents(&[2, cols], Content::Normal { sigma: 4.0 }, &mut random);
+            let scores = Scores::new(types, x);
+            let given = expect(&scores, Asked::Softmax);
+            let bits = plain(&device, &scores);
+            assert_eq!(given.rows, bits, "{types:?}, {cols} columns");
+        }
+    }
+}
+
+/// What `Softmax::forward_as` gives.
+fn plain(device: &Device, scores: &Scores) -> Vec<u32> {
+    use half::{bf16, f16};
+    let shape = &scores.x.shape;
+    let values = &scores.x.values;
+    let softmax = Softmax::new().reproducible();
+    macro_rules! input {
+        ($x:expr) => {{
+            let x = device.tensor_from(&$x, shape).unwrap();
+            match scores.output {
+                DType::F32 => softmax
+                    .forward_as::<f32>(&x)
+                    .unwrap()
+                    .to_vec()
+                    .unwrap()
+                    .iter()
+                    .map(|y| y.to_bits())
+                    .collect(),
+                DType::F16 => softmax
+                    .forward_as::<f16>(&x)
+                    .unwrap()
+                    .to_vec()
+                    .unwrap()
+                    .iter()
+                    .map(|y| y.to_bits().into())
+                    .collect(),
+                DType::BF16 => softmax
+                    .forward_as::<bf16>(&x)
+                    .unwrap()
+                    .to_vec()
+                    .unwrap()
+                    .iter()
+                    .map(|y| y.to_bits().into())
+                    .collect(),
+            }
+        }};
+    }
+    match scores.input {
+        DType::F32 => input!(values.clone()),
+        DType::F16 => input!(values.iter().map(|&x| f16::from_f32(x)).collect::<Vec<_>>()),
+        DType::BF16 => input!(
+            values
+                .iter()
+                .map(|&x| bf16::from_f32(x))
+                .collect::<Vec<_>>()
+        ),
+    }
+}
+
+/// Every kind of row, and every output.
+#[test]
+fn logarithms_are_within_their_bounds_on_every_kind_of_content() {
+    for types in PAIRS {
+        let mut worst = [(0.0f64, 0.0f64); 4];
+        for (seed, &content) in Content::ALL.iter().enumerate() {
+            for cols in [1, 2, 7, 40, 300, 1100, 2500] {
+                let mut random = Random::new((seed * 10_000 + cols) as u64);
+                let scores = Scores::new(types, contents(&[2, cols], content, &mut random));
+                for (asked, worst) in Asked::ALL.into_iter().zip(&mut worst) {
+                    let (_, (rows, sums), _) =
+                        check(&scores, asked).unwrap_or_else(|what| panic!("{content:?}: {what}"));
+                    *worst = (worst.0.max(rows), worst.1.max(sums));
+                }
+            }
+        }
+        println!(
+            "{types:?}: softmax {:.3} ulp; log {:.3} of what is allowed; logsumexp {:.3} ulp; both {:.3}, {:.3}",
+            worst[0].0, worst[1].0, worst[2].1, worst[3].0, worst[3].1
+        );
+    }
+}
+
+/// With its logsumexp, which may take a second look at the row, a softmax of f32 results has the same bits.
+#[test]
+fn logsumexp_beside_it_changes_no_softmax() {
+    let mut random = Random::new(21);
+    for sigma in [0.01, 0.3, 4.0] {
+        for keys in [3, 70, 1500] {
+            let x = contents(&[20, keys], Content::Normal { sigma }, &mut random);
+            let scores = f32s(x);
+            let alone = expect(&scores, Asked::Softmax);
+            assert_eq!(
+                expect(&scores, Asked::Both).rows,
+                alone.rows,
+                "{keys} keys, {sigma}"
+            );
+        }
+    }
+}
+
+/// Rows of few numbers, near 0 and near 1: where the logarithm of the sum is small, its bound is small too.
+#[test]
+fn logsumexp_is_within_its_bound_where_it_is_small() {
+    let mut worst = 0.0f64;
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        let magnitude = random.between(-30.0, 2.0).exp2();
+        let keys = 1 + random.below(5);
+        let x = Numbers::new(&[40, keys], |_| (magnitude * random.normal()) as f32);
+        let scores = Scores::new((DType::F32, DType::F32), x);
+        let device = Device::emulator();
+        let given = scores.run(&device, None, Asked::Both).unwrap().unwrap();
+        let (_, sums) = scores
+            .compare(Asked::Both, &given)
+            .unwrap_or_else(|what| panic!("{what}"));
+        worst = worst.max(sums);
+    }
+    println!("largest error {worst:.3} ulp");
+}
+
+/// Shapes that a mask may have for scores of `shape`: each dimension whole or 1, and leading ones absent.
+fn broadcast_from(shape: &[usize], random: &mut Random) -> Vec<usize> {
+    let skip = random.below(shape.len() + 1);
+    shape[skip..]
+        .iter()
+        .map(|&extent| if random.below(3) == 0 { 1 } else { extent })
+        .collect()
+}
+
+/// A call of any kind.
+fn any_scores(seed: u64) -> (Scores, Asked) {
+    let mut random = Random::new(seed);
+    let random = &mut random;
+    let types = PAIRS[random.below(PAIRS.len())];
+    let keys = match random.below(6) {
+        0..3 => 1 + random.below(70),
+        3 => 70 + random.below(1000),
+        4 => 1000 + random.below(60),
+        _ => 1100 + random.below(3000),
+    };
+    let shape = match random.below(8) {
+        0 => vec![keys],
+        1 => vec![1 + random.below(4), keys],
+        2 => vec![1 + random.below(3), 1 + random.below(3), keys],
+        3 if keys < 80 => vec![2, 2, 2, 3, 2, keys],
+        // All dimensions differ.
+        _ if keys < 1100 => vec![2, 3, 4, keys],
+        _ => vec![2, 1, 3, keys],
+    };
+    let heads = &shape[..shape.len().saturating_sub(2)];
+    let content = match random.below(3) {
+        0 => Content::any(random),
+        _ => Content::Normal { sigma: 4.0 },
+    };
+    let mut scores = Scores::new(types, contents(&shape, content, random));
+    if random.below(3) == 0 {
+        scores.gaps = (random.below(9), random.below(9));
+    }
+    scores.op.scale = [1.0, 0.125, -0.7, 0.0, 2.5][random.below(5)];
+    scores.op.fully_masked =
+        [FullyMasked::Zero, FullyMasked::Uniform, FullyMasked::Nan][random.below(3)];
+    scores.op.nan_policy = [NanPolicy::Propagate, NanPolicy::Ignore][random.below(2)];
+    let align = |random: &mut Random| [Align::TopLeft, Align::BottomRight][random.below(2)];
+    if random.below(4) == 0 {
+        scores.cap = Some([30.0, 2.0, 0.5][random.below(3)]);
+    }
+    if random.below(2) == 0 {
+        let dtype = DType::ALL[random.below(3)];
+        let bias = Numbers::new(&broadcast_from(&shape, random), |_| {
+            let value = match random.below(12) {
+                0 => f32::NEG_INFINITY,
+                _ => random.normal() as f32 * 3.0,
+            };
+            use warp_softmax_tests::format::Format;
+            dtype.value(dtype.bits(value))
+        });
+        scores.bias = Some((dtype, bias));
+    }
+    if random.below(3) == 0 {
+        let shape = broadcast_from(&shape, random);
+        scores.keep = Some(Numbers::new(&shape, |_| (random.below(3) * 100) as u8));
+    }
+    if random.below(3) == 0 {
+        let shape = broadcast_from(&shape, random);
+        scores.hide = Some(Numbers::new(&shape, |_| random.below(3) == 0));
+    }
+    if random.below(3) == 0 {
+        scores.causal = Some(align(random));
+    }
+    if random.below(4) == 0 {
+        let bound = |random: &mut Random| match random.below(4) {
+            0 => usize::MAX,
+            1 => 0,
+            _ => random.below(keys + 2),
+        };
+        scores.window = Some((bound(random), bound(random), align(random)));
+    }
+    if random.below(3) == 0 {
+        let dims = random.below(shape.len());
+        let shape: Vec<usize> = shape[..dims]
+            .iter()
+            .map(|&extent| if random.below(4) == 0 { 1 } else { extent })
+            .collect();
+        let length =
+            |_| [0, 1, keys as u32, u32::MAX, random.below(keys + 3) as u32][random.below(5)];
+        scores.lengths = Some(Numbers::new(&shape, length));
+    }
+    if random.below(4) == 0 {
+        let slopes = Numbers::new(&broadcast_from(heads, random), |_| random.normal() as f32);
+        scores.slopes = Some((slopes, align(random)));
+    }
+    if random.below(3) == 0 {
+        let sinks = Numbers::new(&broadcast_from(heads, random), |_| match random.below(8) {
+            0 => f32::NEG_INFINITY,
+            1 => 100_000.0,
+            _ => random.normal() as f32 * 4.0,
+        });
+        scores.sinks = Some(sinks);
+    }
+    (scores, Asked::ALL[random.below(4)])
+}
+
+#[test]
+fn any_masks_of_any_scores_by_any_way() {
+    property("attention", any::<u64>(), |seed| {
+        let (scores, asked) = any_scores(seed);
+        check(&scores, asked).map(|_| ())
+    });
+}
+
+/// One mask at a time, at both sides of every length at which the plan changes its mind, longest rows included.
+#[test]
+fn every_kind_of_mask_at_both_sides_of_every_threshold() {
+    for keys in [1000, 1023, 1024, 1025, 1026, 16_383, 16_384, 16_385] {
+        for kind in 0..7 {
+            let mut random = Random::new(keys as u64 + kind);
+            let types = PAIRS[(keys + kind as usize) % PAIRS.len()];
+            let shape = [2, 1, keys];
+            let x = contents(&shape, Content::Normal { sigma: 2.0 }, &mut random);
+            let mut scores = Scores::new(types, x);
+            match kind {
+                0 => {
+                    let bias = Numbers::new(&[1, keys], |_| random.below(8) as f32 - 4.0);
+                    scores.bias = Some((DType::BF16, bias));
+                }
+                1 => scores.keep = Some(Numbers::new(&[2, 1, keys], |i| (i % 5 != 0) as u8)),
+                2 => scores.hide = Some(Numbers::new(&[keys], |i| i + 1 == keys)),
+                3 => scores.causal = Some(Align::TopLeft),
+                4 => scores.window = Some((keys / 2, 0, Align::BottomRight)),
+                5 => scores.lengths = Some(Numbers::new(&[2], |b| [keys as u32 - 1, 1][b])),
+                _ => scores.slopes = Some((Numbers::new(&[2], |h| h as f32), Align::BottomRight)),
+            }
+            let asked = Asked::ALL[kind as usize % 4];
+            check(&scores, asked).unwrap_or_else(|what| panic!("{what}"));
+        }
+    }
+}
+
+fn f32s(x: Numbers<f32>) -> Scores {
+    Scores::new((DType::F32, DType::F32), x)
+}
+
+fn rows(given: &Given) -> Vec<f32> {
+    given
+        .rows
+        .iter()
+        .map(|&bits| f32::from_bits(bits))
+        .collect()
+}
+
+/// The number of keys that each query sees.
+fn seen(queries: usize, keys: usize, align: Align) -> Vec<usize> {
+    let mut scores = f32s(Numbers::new(&[queries, keys], |_| 0.5));
+    scores.causal = Some(align);
+    let given = expect(&scores, Asked::Softmax);
+    let rows = rows(&given);
+    rows.chunks(keys)
+        .map(|row| row.iter().filter(|&&y| y > 0.0).count())
+        .collect()
+}
+
+#[test]
+fn causality_is_aligned_as_it_is_named() {
+    assert_eq!(seen(1, 5, Align::BottomRight), [5]);
+    assert_eq!(seen(1, 5, Align::TopLeft), [1]);
+    assert_eq!(seen(2, 3, Align::BottomRight), [2, 3]);
+    assert_eq!(seen(3, 2, Align::BottomRight), [0, 1, 2]);
+    assert_eq!(seen(3, 2, Align::TopLeft), [1, 2, 2]);
+}
+
+/// Masks whose content differs along each of their dimensions, all of which differ.
+#[test]
+fn masks_of_every_shape_stand_for_what_they_are_broadcast_to() {
+    let shape = [2, 3, 4, 5];
+    for mask in [
+        vec![2, 1, 1, 5],
+        vec![1, 3, 1, 5],
+        vec![1, 1, 4, 5],
+        vec![2, 1, 4, 5],
+        vec![1, 1, 1, 5],
+        vec![2, 3, 4, 1],
+        vec![4, 5],
+        vec![5],
+        vec![1],
+        vec![],
+    ] {
+        let mut random = Random::new(1);
+        let x = contents(&shape, Content::Normal { sigma: 1.0 }, &mut random);
+        let mut scores = f32s(x);
+        scores.bias = Some((
+            DType::F32,
+            Numbers::new(&mask, |i| (i * 7 % 11) as f32 * 0.5),
+        ));
+        scores.keep = Some(Numbers::new(&mask, |i| (i % 4 != 1) as u8));
+        expect(&scores, Asked::Both);
+    }
+}
+
+#[test]
+fn what_is_hidden_may_hold_anything() {
+    let mut random = Random::new(3);
+    for keys in [40, 1500] {
+        let x = contents(&[2, 4, keys], Content::Normal { sigma: 1.0 }, &mut random);
+        let mut scores = f32s(x.clone());
+        scores.lengths = Some(Numbers::new(&[2], |b| [keys as u32 / 2, 7][b]));
+        let clean = expect(&scores, Asked::Both);
+        let mut dirty = x;
+        for (i, x) in dirty.values.iter_mut().enumerate() {
+            let (batch, key) = (i / (4 * keys), i % keys);
+            if key >= [keys / 2, 7][batch] {
+                *x = [f32::NAN, f32::INFINITY][i % 2];
+            }
+        }
+        scores.x = dirty;
+        assert_eq!(expect(&scores, Asked::Both), clean);
+    }
+}
+
+/// The emulator knows of no memory behind the last vector that a key is seen of: reading there would be a fault.
+#[test]
+fn what_causality_hides_is_not_read() {
+    for (way, cols, warps, shared_bytes) in [
+        ("warp", 1000u32, 1, 4096 + 16),
+        ("block", 5000, 5, 5 * (4096 + 16)),
+        ("stream", 5000, 16, 16 * 4096 + 512),
+    ] {
+        let name = format!("attention_{way}_f32_f32");
+        let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).unwrap();
+        let x = vec![0.5f32; 104];
+        let mut y = vec![7.0f32; cols as usize];
+        let buffer = |address: usize, elems: usize, writable| Buffer {
+            address: address as u64,
+            bytes: 4 * elems as u64,
+            writable,
+        };
+        let (x_address, y_address) = (
+            x.as_ptr().expose_provenance(),
+            y.as_mut_ptr().expose_provenance(),
+        );
+        let scores = KernelScores {
+            causal: Reach {
+                right: 0,
+                offset: 100,
+                ..Reach::ALL
+            },
+            ..KernelScores::default()
+        };
+        let (rows, layout, options, none) = (1u32, RowLayout::new(&[]), Options::default(), 0u64);
+        fn pointer<T>(value: &T) -> *const c_void {
+            core::ptr::from_ref(value).cast()
+        }
+        let mut parameters = vec![
+            pointer(&x_address),
+            pointer(&y_address),
+            pointer(&rows),
+            pointer(&cols),
+            pointer(&layout),
+            pointer(&options),
+        ];
+        parameters.extend([pointer(&none); 7]);
+        parameters.push(pointer(&scores));
+        let shape = Launch {
+            grid: 1,
+            block: 32 * warps,
+            cluster: 1,
+            shared_bytes,
+            buffers: &[
+                buffer(x_address, x.len(), false),
+                buffer(y_address, y.len(), true),
+            ],
+        };
+        // SAFETY: parameters: of the types that all entries of attention have; buffers: both live; contract: but for
+        // what must not be read, the row is the buffers'.
+        let outcome = unsafe { launch(kernel, &shape, &parameters) };
+        outcome.unwrap_or_else(|fault| panic!("{way}: {fault}"));
+        assert!(
+            y[..101].iter().all(|&y| (y - 1.0 / 101.0).abs() < 1e-8),
+            "{way}"
+        );
+        assert!(y[101..].iter().all(|&y| y == 0.0), "{way}");
+    }
+}
+
+/// Scale, then cap, then mask.
+#[test]
+fn the_order_is_scale_cap_bias() {
+    let mut scores = f32s(Numbers::new(&[3], |i| i as f32 + 1.0));
+    scores.op.scale = 0.5;
+    scores.cap = Some(2.0);
+    scores.bias = Some((DType::F32, Numbers::new(&[3], |i| [-3.0, 0.0, 0.5][i])));
+    let z = [0.25f64, 0.5, 0.75].map(|q| 2.0 * q.tanh());
+    let z = [z[0] - 3.0, z[1], z[2] + 0.5];
+    let sum: f64 = z.iter().map(|z| z.exp()).sum();
+    for (got, z) in rows(&expect(&scores, Asked::Softmax)).into_iter().zip(z) {
+        assert!((f64::from(got) - z.exp() / sum).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn masks_of_the_lowest_halves_are_added_in_f32() {
+    let mut scores = Scores::new(
+        (DType::F16, DType::F32),
+        Numbers::new(&[1, 4], |i| -20.0 - i as f32),
+    );
+    scores.bias = Some((DType::F16, Numbers::new(&[4], |_| -65_504.0)));
+    let expected = [0.643_91, 0.236_88, 0.087_14, 0.032_06];
+    for (got, expected) in rows(&expect(&scores, Asked::Softmax))
+        .into_iter()
+        .zip(expected)
+    {
+        assert!((got - expected).abs() < 2e-3, "{got} for {expected}");
+    }
+}
+
+#[test]
+fn a_row_with_nothing_left_follows_the_policy_and_its_neighbour_does_not() {
+    for (policy, softmax, log) in [
+        (FullyMasked::Zero, 0.0, f32::NEG_INFINITY),
+        (FullyMasked::Uniform, 0.25, -1.386_294_4),
+        (FullyMasked::Nan, f32::NAN, f32::NAN),
+    ] {
+        let mut scores = f32s(Numbers::new(&[2, 4], |i| i as f32));
+        scores.keep = Some(Numbers::new(&[2, 1], |i| i as u8));
+        scores.op.fully_masked = policy;
+        let same = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan());
+        let given = expect(&scores, Asked::Softmax);
+        assert!(
+            rows(&given)[..4].iter().all(|&y| same(y, softmax)),
+            "{given:?}"
+        );
+        let given = expect(&scores, Asked::Log);
+        assert!(rows(&given)[..4].iter().all(|&y| same(y, log)), "{given:?}");
+        let given = expect(&scores, Asked::Both);
+        assert_eq!(f32::from_bits(given.sums[0]), f32::NEG_INFINITY);
+        assert!(rows(&given)[4..].iter().all(|&y| y > 0.0));
+    }
+}
+
+#[test]
+fn single_keys_have_probability_1_and_its_logarithm_is_0() {
+    for value in [0.7, -60_000.0, 1e30, -1e-30, 70_000.0, -88.8] {
+        let scores = f32s(Numbers::new(&[1], |_| value));
+        assert_eq!(rows(&expect(&scores, Asked::Log)), [0.0]);
+        let given = expect(&scores, Asked::Both);
+        assert_eq!(rows(&given), [1.0]);
+        assert_eq!(f32::from_bits(given.sums[0]), value);
+    }
+}
+
+#[test]
+fn a_sink_takes_its_share_and_nothing_else() {
+    let mut scores = f32s(Numbers::new(&[1, 2, 1, 3], |_| 1.0));
+    scores.sinks = Some(Numbers::new(&[2], |head| [1.0, f32::NEG_INFINITY][head]));
+    let rows = rows(&expect(&scores, Asked::Softmax));
+    assert_eq!(rows[..3], [0.25; 3]);
+    assert_eq!(rows[3..], [1.0 / 3.0; 3]);
+    // Alone, it is what is left of the sum.
+    scores.keep = Some(Numbers::new(&[1], |_| 0));
+    let given = expect(&scores, Asked::Both);
+    assert_eq!(given.rows, [0; 6]);
+    assert_eq!(
+        given
+            .sums
+            .iter()
+            .map(|&bits| f32::from_bits(bits))
+            .collect::<Vec<_>>(),
+        [1.0, f32::NEG_INFINITY]
+    );
+}
+
+#[test]
+fn masks_that_do_not_fit_are_named_with_both_shapes() {
+    let device = Device::emulator();
+    let x = device.zeros::<f32>([2, 3, 4, 5]).unwrap();
+    let bias = device.zeros::<f32>([2, 4, 5]).unwrap();
+    let softmax = Softmax::new().masked();
+    let error = softmax.clone().additive(&bias).forward(&x).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the additive mask of shape [2, 4, 5] does not fit scores of shape [2, 3, 4, 5]: counted from the \
+         last, each dimension must be that of the scores, 1 or absent"
+    );
+    let keep = device.zeros::<bool>([4]).unwrap();
+    let lengths = device.zeros::<u32>([3]).unwrap();
+    let heads = device.zeros::<f32>([2]).unwrap();
+    for (operand, masked) in [
+        (Operand::KeepMask, softmax.clone().keep(&keep)),
+        (Operand::HideMask, softmax.clone().hide(&keep)),
+        (Operand::KeyLengths, softmax.clone().key_lengths(&lengths)),
+        (
+            Operand::AlibiSlopes,
+            softmax.clone().alibi(&heads, Align::TopLeft),
+        ),
+        (Operand::Sinks, softmax.clone().sink(&heads)),
+    ] {
+        match masked.forward(&x).unwrap_err() {
+            Error::OperandShape {
+                operand: named,
+                scores,
+                ..
+            } => {
+                assert_eq!((named, &scores[..]), (operand, &[2, 3, 4, 5][..]));
+            }
+            error => panic!("{error}"),
+        }
+    }
+    let mut sums = device.zeros::<f32>([2, 3, 5]).unwrap();
+    assert!(matches!(
+        softmax.logsumexp_into(&x, &mut sums),
+        Err(Error::OperandShape {
+            operand: Operand::LogSumExp,
+            ..
+        })
+    ));
+    for cap in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let error = softmax.clone().soft_cap(cap).forward(&x).unwrap_err();
+        assert!(matches!(error, Error::SoftCap { .. }) && error.is_invalid_request());
+    }
+}
+
+#[test]
+fn no_elements_are_no_error() {
+    let device = Device::emulator();
+    for shape in [vec![0], vec![3, 0], vec![0, 3], vec![4, 0, 5, 2]] {
+        let x = device.zeros::<f32>(&shape).unwrap();
+        let softmax = Softmax::new().masked().causal(Align::BottomRight);
+        assert_eq!(softmax.forward(&x).unwrap().shape(), shape);
+        assert_eq!(softmax.log_softmax(&x).unwrap().shape(), shape);
+        let (y, sums) = softmax.forward_with_logsumexp(&x).unwrap();
+        assert_eq!(
+            (y.shape(), sums.shape()),
+            (&shape[..], &shape[..shape.len() - 1])
+        );
+    }
+}
+
+#[test]
+fn in_place_is_the_same() {
+    let device = Device::emulator();
+    let mut random = Random::new(11);
+    let x = contents(&[3, 5, 70], Content::Normal { sigma: 3.0 }, &mut random);
+    let mut tensor = device.tensor_from(&x.values, &x.shape).unwrap();
+    let masked = Softmax::new().scale(0.3).masked().causal(Align::TopLeft);
+    let expected = masked.forward(&tensor).unwrap().to_vec().unwrap();
+    let logs = masked.log_softmax(&tensor).unwrap().to_vec().unwrap();
+    masked.forward_in_place(&mut tensor).unwrap();
+    assert_eq!(tensor.to_vec().unwrap(), expected);
+    tensor.copy_from(&x.values).unwrap();
+    masked.log_softmax_in_place(&mut tensor).unwrap();
+    assert_eq!(tensor.to_vec().unwrap(), logs);
+}

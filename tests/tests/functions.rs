@@ -1,0 +1,98 @@
+//! The kernels' logarithm, hyperbolic tangent and soft cap alone, against f64.
+
+use kernels_gpu::ln::{ln, ln_pair};
+use kernels_gpu::online::Pair;
+use kernels_gpu::tanh::{soft_cap, tanh};
+use warp_softmax::DType;
+use warp_softmax_tests::format::Format;
+use warp_softmax_tests::random::Random;
+
+/// Largest error in ulp of `f` over `inputs`, against `exact`.
+fn worst(
+    inputs: impl Iterator<Item = f32>,
+    f: impl Fn(f32) -> f32,
+    exact: impl Fn(f64) -> f64,
+) -> f64 {
+    let (mut worst, mut at, mut count) = (0.0f64, 0.0, 0);
+    for x in inputs {
+        let (got, exact) = (f64::from(f(x)), exact(x.into()));
+        let error = (got - exact).abs() / DType::F32.ulp(exact);
+        assert!(!error.is_nan(), "{got:e} for {exact:e} of {x:e}");
+        if error > worst {
+            (worst, at) = (error, x);
+        }
+        count += 1;
+    }
+    println!("{count} inputs: largest error {worst:.4} ulp, at {at:e}");
+    assert!(count > 100_000, "only {count} inputs");
+    worst
+}
+
+/// Every `stride`-th number from `from` to `to`, both positive.
+fn sweep(from: f32, to: f32, stride: usize) -> impl Iterator<Item = f32> {
+    (from.to_bits()..=to.to_bits())
+        .step_by(stride)
+        .map(f32::from_bits)
+}
+
+#[test]
+fn ln_is_within_one_ulp() {
+    let all = worst(sweep(f32::MIN_POSITIVE, 1e38, 2003), ln, f64::ln);
+    let near_one = worst(sweep(0.5, 2.0, 7), ln, f64::ln);
+    assert!(all <= 1.0 && near_one <= 1.0);
+    assert_eq!(ln(1.0).to_bits(), 0);
+}
+
+/// The pair is nearly as exact as the sum that it is taken of.
+#[test]
+fn ln_of_a_pair_is_a_pair() {
+    let mut random = Random::new(5);
+    let mut largest = 0.0f64;
+    for _ in 0..300_000 {
+        let hi = random.between(-20.0, 40.0).exp2() as f32;
+        let last_place = f64::from(hi) * f64::powi(2.0, -25);
+        let lo = (last_place * random.between(-1.0, 1.0)) as f32;
+        let exact = (f64::from(hi) + f64::from(lo)).ln();
+        let Pair { hi, lo } = ln_pair(Pair { hi, lo });
+        let error = ((f64::from(hi) - exact) + f64::from(lo)).abs() / exact.abs();
+        largest = largest.max(error);
+    }
+    println!("largest relative error 2^{:.1}", largest.log2());
+    assert!(largest <= f64::powi(2.0, -27));
+    // A little above 1, what is above is the logarithm, however little it is.
+    for rest in [1e-9, 1e-20, 1e-37] {
+        let Pair { hi, lo } = ln_pair(Pair { hi: 1.0, lo: rest });
+        assert!((hi + lo - rest).abs() <= rest * 1e-7, "{hi:e} for {rest:e}");
+    }
+}
+
+#[test]
+fn tanh_is_within_one_ulp() {
+    let both = |x: f32| [x, -x];
+    let all = worst(sweep(1e-40, 100.0, 997).flat_map(both), tanh, f64::tanh);
+    let middle = worst(sweep(0.1, 10.0, 13).flat_map(both), tanh, f64::tanh);
+    assert!(all <= 1.0 && middle <= 1.0, "{all}, {middle}");
+    assert_eq!([tanh(0.0), tanh(-0.0)].map(f32::to_bits), [0, 1 << 31]);
+    assert_eq!([tanh(f32::INFINITY), tanh(f32::MIN)], [1.0, -1.0]);
+    assert!(tanh(f32::NAN).is_nan());
+}
+
+/// The quotient is correctly rounded where it matters, so that what is left are the tangent's and the product's errors.
+#[test]
+fn a_soft_cap_is_cap_times_tanh_of_the_quotient() {
+    let mut random = Random::new(9);
+    for cap in [1.0f32, 15.0, 30.0, 50.0, 0.37, 1e-3, 12_345.6] {
+        let inverse = 1.0 / cap;
+        for _ in 0..100_000 {
+            let z = (f64::from(cap) * random.normal() * random.between(-3.0, 2.0).exp2()) as f32;
+            assert_eq!(
+                soft_cap(z, cap, inverse).to_bits(),
+                (cap * tanh(z / cap)).to_bits(),
+                "{z:e} with cap {cap}"
+            );
+        }
+        assert_eq!(soft_cap(f32::INFINITY, cap, inverse), cap);
+        assert_eq!(soft_cap(f32::NEG_INFINITY, cap, inverse), -cap);
+        assert!(soft_cap(f32::NAN, cap, inverse).is_nan());
+    }
+}
