@@ -19,19 +19,19 @@ use crate::{DType, DeviceProperties, Error, Problem};
 pub enum Way {
     /// A group of up to 32 lanes a row, the row in registers.
     Warp,
-    /// As `Warp`, many adjacent rows at once through shared memory.
+    /// As `Warp`, through shared memory: adjacent rows, as many at once as a warp has groups of lanes.
     Packed,
     /// A block a row, the row in registers.
     Block,
     /// A block a row, the row in shared memory as it is; for aligned rows.
     Parked,
-    /// A block a row, the row shifted in shared memory.
+    /// A block a row, the row shifted on its way through shared memory and held there or in registers.
     Staged,
     /// A cluster of blocks a row, the row in registers.
     Split,
     /// A cluster of blocks a row, the row in shared memory as it is; for aligned rows.
     SplitParked,
-    /// A cluster of blocks a row, the row shifted in shared memory.
+    /// As `Staged`, with a cluster of blocks a row.
     SplitStaged,
     /// A block a row, which it reads twice.
     Stream,

@@ -1,4 +1,4 @@
-//! `block`, `staged` and `split`: warps share a row, a chunk each.
+//! `block`, `parked`, `staged`, and the same split: warps share a row, one chunk or several each.
 //!
 //! Each warp takes its exponentials relative to its own chunk's maximum, so that one exchange
 //! settles maximum and sum together.
@@ -8,7 +8,7 @@
 //! | `block`, `split` | straight | registers | 1 |
 //! | `parked`, `split_parked` | straight | shared memory, each lane's vectors by themselves | any number |
 //! | `staged`, `split_staged` of 16-bit inputs | through a stage | registers | 1 |
-//! | the same, with fast exponentials | through a stage | the stage, as inputs | any number |
+//! | the same, with fast exponentials | through a stage; results straight where input and output are skewed alike | the stage, as inputs | any number |
 //! | the same of f32 inputs | through a stage | the stage, as exponentials | any number |
 
 use cuda_std::ext::Global;

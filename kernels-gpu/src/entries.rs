@@ -1,6 +1,6 @@
 //! The table of kernels: one line makes one entry point, and on the host its place in the registry.
 //!
-//! A line reads `way symbol: input -> output, lanes x steps x elements a vector, most threads a
+//! A line reads `way symbol: input => output, lanes x steps x elements a vector, most threads a
 //! block / blocks an SM has at least`.
 //! All kernels take the same parameters: input, output, number of rows, row length, where the rows
 //! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`Alone`] | a warp, whose row is one chunk | nothing but its lanes |
 //! | [`Block`] | a block | shared memory, one block barrier |
-//! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory |
+//! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 32 partials are merged by one warp of each block |
 
 use cuda_std::ext::math::unchecked_div_u32;
 use cuda_std::ext::{Shared, cluster, mbarrier};

@@ -1,8 +1,11 @@
 //! The exponential, in plain IEEE f32 operations, relative to a power of two.
 //!
 //! With `n = rint(x * log2 e)` and `r = x - n * ln 2`, `e^x = p(r) * 2^n` where `p` is a polynomial
-//! on |r| <= ln 2 / 2 (Cody and Waite, *Software Manual for the Elementary Functions*, 1980). A
-//! [`Reference`] is the integer K that a chunk's maximum rounds to, and what is computed is
+//! on |r| <= ln 2 / 2 (Cody and Waite, *Software Manual for the Elementary Functions*, 1980).
+//! That is [`Full`]; for 16-bit results `r = x * LOG2_E - n` and `p(r) = 2^r` on |r| <= 1/2, `LOG2_E` being log2 e rounded
+//! to f32. [`Fast`] alone is the GPU's own exponential.
+//!
+//! A [`Reference`] is the integer K that a chunk's maximum rounds to, and what is computed is
 //! `e^x * 2^(BIAS - K)`. The polynomial's bits do not depend on K: K only moves the exponent, so
 //! results relative to different references differ by an exact power of two. `BIAS` keeps every term
 //! normal down to 2^-154 of the maximum; what is smaller, or nothing at all, counts as that, which
@@ -96,7 +99,7 @@ fn scale(p: f32, shifted: f32) -> f32 {
     f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// How exact a kernel's exponentials and sums have to be; the type of the output decides.
+/// How exact a kernel's exponentials and sums have to be; the type of the output decides, except for [`Fast`].
 pub trait Accuracy {
     /// Whether sums within a chunk are pairs (high part, low part) or plain f32.
     const PAIRS: bool;
@@ -112,7 +115,7 @@ pub trait Accuracy {
 /// For f32 results: the exponential within 1 ulp.
 pub struct Full;
 
-/// For f16 results: the exponential within 3e-7, of a base within 2e-8 of e.
+/// For f16 results: the exponential within 3e-7, of a base within 1.4e-8 of e, relatively.
 ///
 /// The base is `2^LOG2_E`, that is `e^(1 - 1.4e-8)`. In a quotient that is an error of 1.4e-8 for each unit between an
 /// element and the maximum: next to nothing where the result is not 0 anyway. So is the base of all 16-bit results.

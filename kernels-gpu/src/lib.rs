@@ -10,7 +10,7 @@
 //! | way | row length | how |
 //! |---|---|---|
 //! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
-//! | [`packed`] | up to 512, of any alignment | as `warp`, many adjacent rows at once through shared memory |
+//! | [`packed`] | up to 512, of 16-bit inputs 1,024, of any alignment | as `warp`, adjacent rows, one or many at once, through shared memory |
 //! | [`block`](chunked) | up to 32,768 | a block a row, a chunk of 1,024 elements a warp, in registers |
 //! | [`parked`](chunked) | what shared memory holds | a block a row, chunks in shared memory, each lane's vectors by themselves |
 //! | [`staged`](chunked) | up to 32,768, of any alignment | a block a row, chunks through shared memory |

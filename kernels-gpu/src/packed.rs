@@ -1,6 +1,7 @@
 //! `packed`: rows that follow each other without a gap, whose starts need not be aligned. A warp
-//! brings several rows at once through shared memory, then covers each with a group of lanes as
-//! `warp` does; the shortest rows have a lane each.
+//! brings as many rows at once as it has groups of lanes, through shared memory, then covers each with its group as
+//! `warp` does. The shortest rows have a lane each; the longest, of 16-bit inputs, a whole warp, which takes them in
+//! whole vectors as `staged` does.
 
 use cuda_std::ext::Global;
 use cuda_std::ext::async_copy::wait_all;

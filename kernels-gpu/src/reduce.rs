@@ -5,7 +5,7 @@
 //! | [`lanes_max`], [`lanes_sum`] | all 32 lanes of the warp | every lane of the group | none |
 //! | [`combine`] | all 32 lanes of the warp | every lane | none, or [`PartialSlots`] that warps filled |
 //!
-//! A group is 2, 4, .., 32 adjacent lanes. Sums are fixed trees, and every lane gets the same bits.
+//! A group is 1, 2, 4, .., 32 adjacent lanes. Sums are fixed trees, and every lane gets the same bits.
 
 use cuda_std::ext::cluster::store_async;
 use cuda_std::ext::math::max_nan;

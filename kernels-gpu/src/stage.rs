@@ -1,9 +1,11 @@
-//! A warp's stage: shared memory through which it shifts elements that do not start at 16 bytes.
+//! A warp's stage: shared memory through which it takes elements that do not start at 16 bytes; those of 16 bits are
+//! shifted in registers.
 //!
 //! Global memory is touched in whole 16-byte vectors, counted from the 128-byte line below the first
-//! element, wherever that lies; lanes take their elements, by index, from shared memory. At most 15
-//! bytes at either end go one element at a time: nothing outside the span is read or written, so
-//! neighbouring spans may be under way, in place too.
+//! element, wherever that lies; lanes take their elements from shared memory, by index. At most 15
+//! bytes at either end of a row go one element at a time. A span of a longer row is read with what else of the row lies in
+//! its first and last vector, and written up to its own elements or to its share of the row's vectors: nothing outside
+//! the row is read or written, so neighbouring rows may be under way, in place too.
 
 use cuda_std::ext::async_copy::copy_16;
 use cuda_std::ext::math::{funnel_shift_right, opaque_u32};
