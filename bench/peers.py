@@ -337,7 +337,7 @@ def environment() -> dict:
     return {
         "device": torch.cuda.get_device_name(), "driver": driver[0] if driver else None, "clocks": None,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "commit": "-", "command": sys.argv[1:],
+        "commit": "-", "command": [pathlib.PurePath(word).name for word in sys.argv[1:]],
         "software": f"torch {torch.__version__}, triton {triton.__version__}",
     }
 

@@ -1,5 +1,6 @@
 //! Where and when a run is made.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -25,9 +26,15 @@ pub fn describe(device: &Device, command: &[String]) -> Environment {
         clocks: None,
         date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         commit: COMMIT.to_owned(),
-        command: command.to_vec(),
+        // Files by name: where they lay says nothing elsewhere.
+        command: command.iter().map(|word| file_name(word)).collect(),
         software: format!("warp-softmax {}", env!("CARGO_PKG_VERSION")),
     }
+}
+
+fn file_name(word: &str) -> String {
+    let name = Path::new(word).file_name().and_then(|name| name.to_str());
+    name.unwrap_or(word).to_owned()
 }
 
 /// The GPU's clocks at this moment; none where `nvidia-smi` does not answer.
