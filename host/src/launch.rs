@@ -78,17 +78,27 @@ pub(crate) fn each(
             layout: part.layout,
             options,
         };
-        launch(&Launch {
-            kernel: plan.kernel(),
-            grid: part.rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
-            cluster: plan.blocks_per_row(),
-            block: plan.threads_per_block(),
-            shared_bytes: plan.shared_bytes(),
-            parameters: &parameters.pointers(),
-            buffers: &buffers,
-        })?;
+        launch(&planned(plan, part.rows, &parameters.pointers(), &buffers))?;
     }
     Ok(())
+}
+
+/// The launch of `plan` for `rows` rows.
+fn planned<'a>(
+    plan: &Plan,
+    rows: u32,
+    parameters: &'a [*const c_void],
+    buffers: &'a [Buffer],
+) -> Launch<'a> {
+    Launch {
+        kernel: plan.kernel(),
+        grid: rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
+        cluster: plan.blocks_per_row(),
+        block: plan.threads_per_block(),
+        shared_bytes: plan.shared_bytes(),
+        parameters,
+        buffers,
+    }
 }
 
 /// What every kernel of attention takes, in its order.
@@ -169,17 +179,9 @@ pub(crate) unsafe fn scores(
         sums: ptr::with_exposed_provenance_mut(part.sums as usize),
         scores: part.scores,
     };
-    let launch = Launch {
-        kernel: plan.kernel(),
-        grid: part.rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row(),
-        cluster: plan.blocks_per_row(),
-        block: plan.threads_per_block(),
-        shared_bytes: plan.shared_bytes(),
-        parameters: &parameters.pointers(),
-        buffers,
-    };
+    let pointers = parameters.pointers();
     // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned.
-    unsafe { device.launch(&launch) }
+    unsafe { device.launch(&planned(plan, part.rows, &pointers, buffers)) }
 }
 
 pub(crate) fn buffer(side: Side<'_>, writable: bool) -> Buffer {

@@ -560,6 +560,11 @@ fn longest_that(longest: u32, fits: impl Fn(u32) -> bool) -> u32 {
 pub(crate) struct KernelId(u16);
 
 impl KernelId {
+    fn named(name: &str) -> Option<Self> {
+        let index = REGISTRY.iter().position(|kernel| kernel.name == name)?;
+        Some(Self(index as u16))
+    }
+
     pub(crate) fn index(self) -> usize {
         self.0.into()
     }
@@ -583,10 +588,7 @@ static KERNELS: LazyLock<[[Vec<Option<KernelId>>; 3]; 3]> = LazyLock::new(|| {
             let entries = choices(input)
                 .iter()
                 .map(|choice| choice.cover.entry(input, output));
-            let index = |entry: String| REGISTRY.iter().position(|kernel| kernel.name == entry);
-            entries
-                .map(|entry| index(entry).map(|index| KernelId(index as u16)))
-                .collect()
+            entries.map(|entry| KernelId::named(&entry)).collect()
         })
     })
 });
@@ -783,16 +785,13 @@ type OfWays = [[Option<KernelId>; 2]; ATTENTION.len()];
 
 /// Those of attention by input and output type.
 static ATTENTION_KERNELS: LazyLock<[[OfWays; 3]; 3]> = LazyLock::new(|| {
-    let index = |name: String| {
-        let index = REGISTRY.iter().position(|kernel| kernel.name == name);
-        index.map(|index| KernelId(index as u16))
-    };
     DType::ALL.map(|input| {
         DType::ALL.map(|output| {
             ATTENTION.map(|way| {
                 // Kernels with f32 results can do both.
                 let log = if output == DType::F32 { "" } else { "_log" };
-                ["", log].map(|log| index(format!("attention_{way}{log}_{input}_{output}")))
+                ["", log]
+                    .map(|log| KernelId::named(&format!("attention_{way}{log}_{input}_{output}")))
             })
         })
     })
