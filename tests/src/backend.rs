@@ -9,6 +9,7 @@ use warp_softmax::{
 
 use crate::case::{Case, Placement, Target};
 use crate::oracle::Op;
+use crate::settings;
 
 /// A device to run cases on.
 #[derive(Clone, Debug)]
@@ -46,9 +47,17 @@ pub fn cuda() -> Option<Backend> {
     })
 }
 
-/// Every backend that this machine has.
+/// Every backend that this machine has and the environment leaves.
+///
+/// # Panics
+///
+/// Where none is left.
 pub fn all() -> Vec<Backend> {
-    core::iter::once(emulator()).chain(cuda()).collect()
+    let emulator = settings::runs_on("emulator").then(emulator);
+    let cuda = settings::runs_on("cuda").then(cuda).flatten();
+    let all: Vec<Backend> = emulator.into_iter().chain(cuda).collect();
+    assert!(!all.is_empty(), "WARP_SOFTMAX_BACKEND leaves no backend");
+    all
 }
 
 /// An element and its bits.

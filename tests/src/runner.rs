@@ -118,7 +118,7 @@ impl Runner {
                 default.push(ran.bits);
             }
         }
-        let (_, bits) = first.expect("there is always the emulator");
+        let (_, bits) = first.expect("there is a backend");
         Ok(Results {
             cols: case.cols,
             bits,

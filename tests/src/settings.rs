@@ -5,6 +5,7 @@
 //! | `WARP_SOFTMAX_CASES` | cases that each property draws | 64 |
 //! | `WARP_SOFTMAX_SEED` | what they are drawn from | the clock |
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
+//! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -18,6 +19,19 @@ pub fn cases() -> u32 {
 /// Elements that the accuracy table measures, over all its lines.
 pub fn accuracy_elements() -> usize {
     number("WARP_SOFTMAX_ACCURACY_ELEMENTS").unwrap_or(2_000_000)
+}
+
+/// Whether cases run on the backend of this name.
+///
+/// # Panics
+///
+/// Where the environment names a backend that there is not.
+pub fn runs_on(backend: &str) -> bool {
+    match std::env::var("WARP_SOFTMAX_BACKEND").as_deref() {
+        Err(_) => true,
+        Ok(only @ ("emulator" | "cuda")) => only == backend,
+        Ok(other) => panic!("WARP_SOFTMAX_BACKEND={other} is neither emulator nor cuda"),
+    }
 }
 
 /// The seed of everything drawn in this process. Said once, so that a failure can be drawn again.
