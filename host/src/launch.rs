@@ -96,6 +96,7 @@ fn planned<'a>(
         cluster: plan.blocks_per_row(),
         block: plan.threads_per_block(),
         shared_bytes: plan.shared_bytes(),
+        order: plan.order(),
         parameters,
         buffers,
     }

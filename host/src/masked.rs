@@ -712,6 +712,7 @@ impl<'a> MaskedSoftmax<'a> {
             logs,
             largest,
         )
+        .map(|plan| plan.in_order(self.softmax.order))
     }
 
     fn mask(

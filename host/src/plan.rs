@@ -10,6 +10,7 @@ use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{attention, chunked, packed, stream};
 
+use crate::device::StreamOrder;
 use crate::problem::MAX_COLS;
 use crate::{DType, DeviceProperties, Error, Problem};
 
@@ -174,10 +175,6 @@ const SHORTEST_SPLIT: usize = 4096;
 const MAX_SPLIT_WARPS: u32 = 16;
 /// Most warps of a block that stages a row and holds it in registers.
 const MAX_STAGED_WARPS: u32 = 24;
-/// Warps of a block that parks chunks, where it has several a warp.
-const PARKED_WARPS: u32 = 8;
-/// Shared memory of a block of a split row that is parked.
-const PARKED_BYTES: u32 = 64 * 1024;
 /// Longest 16-bit row that never has fast exponentials.
 const LONGEST_IEEE: u32 = 4096;
 /// Most blocks of a launch.
@@ -239,13 +236,13 @@ static F32: &[Choice] = &[
     line(4096, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
     // 0.994 at 5,001 columns, 0.972 at 10,001, 0.981 at 20,001; with one chunk a warp 0.833 at 5,001.
     line(24_576, Rows::Any, Cover::Staged(Exp::Ieee, 2)),
-    // 0.983 at 32,768 columns; `block` 0.981, `staged` 0.872.
+    // 0.982 at 32,768 columns; `block` 0.981, `staged` 0.872.
     line(32_768, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
     // 0.986 at 65,536 columns; `split_parked` 0.981.
     line(65_536, Rows::Aligned, Cover::Split(Exp::Ieee)),
-    // 0.948 at 128,256 columns, 0.917 at 262,144; `split` 0.927 at 128,256.
+    // 0.974 at 128,256 columns, 0.948 at 262,144; `split` 0.927 at 128,256.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Ieee)),
-    // 0.895 at 50,257 columns, 0.905 at 65,537; `stream` 0.380 at 50,257.
+    // 0.974 at 50,257 columns, 0.930 at 65,537, 0.961 at 128,257, 0.846 at 200,001; `stream` 0.380 at 50,257.
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
     // On devices without clusters. Not yet measured there.
     line(32_768, Rows::Aligned, Cover::Block),
@@ -277,10 +274,12 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
     line(16_384, Rows::Aligned, Cover::Block),
-    // 0.973 at 8,192 columns, 0.989 at 16,384, 0.974 at 32,768.
-    line(32_768, Rows::Aligned, Cover::Parked(Exp::Fast)),
-    // 0.975 at 65,536 columns, 0.976 at 128,256 and 131,072, 0.958 at 262,144.
+    // 0.974 at 8,192 columns, 0.977 at 16,384.
+    line(16_384, Rows::Aligned, Cover::Parked(Exp::Fast)),
+    // 0.977 at 32,768 columns, where `parked` has 0.962; 0.982 at 65,536, 0.981 at 128,256, 0.976 at 262,144.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Fast)),
+    // On devices without clusters. Not yet measured there.
+    line(32_768, Rows::Aligned, Cover::Parked(Exp::Fast)),
     // 0.840 at 32,768 columns, 0.794 at 65,536, 0.712 at 128,256; `split_parked` 0.623 at 65,536, `parked`
     // 0.712 at 16,384.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::Split(Exp::Ieee)),
@@ -289,7 +288,7 @@ static SIXTEEN_BITS: &[Choice] = &[
     // 0.533 at 9 columns; `warp` 0.390.
     packed(8, 1, 1),
     packed(16, 1, 2),
-    // 0.719 at 17 columns, 0.950 at 31, 0.905 at 33, 0.933 at 41, 0.980 at 50, 0.985 at 63; with five vectors a lane
+    // 0.719 at 17 columns, 0.950 at 31, 0.916 at 33, 0.933 at 41, 0.980 at 50, 0.985 at 63; with five vectors a lane
     // that need not be whole 0.818 at 33.
     packed(24, 1, 3),
     packed(32, 1, 4),
@@ -314,10 +313,14 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp_any(256, 16, 2),
     // 0.836 at 2,001 columns, 0.831 at 4,001.
     line(4096, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 0.876 at 5,001 columns, 0.983 at 9,001, 0.960 at 20,001, 0.975 at 30,001.
+    // 0.984 at 5,001 columns, with one warp 0.952.
+    line(6144, Rows::Any, Cover::Staged(Exp::Fast, 2)),
+    // 0.967 at 9,001 columns.
+    line(12_288, Rows::Any, Cover::Staged(Exp::Fast, 3)),
+    // 0.979 at 20,001 columns.
     line(32_768, Rows::Any, Cover::Staged(Exp::Fast, 4)),
     line(32_768, Rows::Any, Cover::Staged(Exp::Ieee, 1)),
-    // 0.893 at 40,001 columns, 0.840 at 50,257, 0.789 at 100,001, 0.754 at 200,001; IEEE 0.374 at 50,257, `stream`
+    // 0.970 at 40,001 columns, 0.957 at 50,257, 0.929 at 100,001, 0.904 at 200,001; IEEE 0.374 at 50,257, `stream`
     // 0.183.
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Fast)),
     line(LONGEST_SPLIT, Rows::Any, Cover::SplitStaged(Exp::Ieee)),
@@ -436,18 +439,23 @@ impl Cover {
             Self::Split(_) if rows == Rows::AlignedFew => chunks.div_ceil(2).next_power_of_two(),
             // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16.
             Self::Split(_) => chunks.div_ceil(8).next_power_of_two(),
-            // 64 KiB of shared memory a block, three blocks an SM: f32 at 128,256 columns 0.977, with twice
-            // that 0.812; bf16 at 65,536 columns 0.955, with half that 0.903.
-            Self::SplitParked(_) => {
-                (chunks * CHUNK * input.size_bytes() as u32).div_ceil(PARKED_BYTES)
+            // 32 KiB of shared memory a block, where there are blocks enough: at 128,256 columns 0.974 with 16
+            // blocks, 0.972 with 8. Short rows are better with half that: at 32,768 columns 0.982 with 8 blocks,
+            // 0.977 with 4.
+            Self::SplitParked(_) if input == DType::F32 => {
+                chunks.div_ceil(if chunks <= 32 { 4 } else { 8 })
             }
+            // bf16 at 128,256 columns: 0.981 with 8 blocks, 0.932 with 16.
+            Self::SplitParked(_) => chunks.div_ceil(16),
             Self::SplitStaged(_) if !self.stages_several(input) => {
                 chunks.div_ceil(8).next_power_of_two()
             }
-            // bf16 at 50,257 columns: 0.840 with 2 blocks, 0.812 with 3, 0.752 with 4.
-            Self::SplitStaged(Exp::Fast) => large_clusters_whole(chunks.div_ceil(25)),
-            // f32 at 50,257 columns: 0.895 with 5 blocks, 0.870 with 7; at 128,256 0.907 with 16, 0.855 with 12.
-            Self::SplitStaged(Exp::Ieee) => large_clusters_whole(chunks.div_ceil(11)),
+            // What a block has room for and its row does not fill counts most. bf16 at 50,257 columns: 0.957 with 5
+            // blocks, 0.950 with 3, 0.929 with 4; at 200,001 0.904 with 11, 0.783 with 14.
+            Self::SplitStaged(Exp::Fast) => chunks.div_ceil(if chunks <= 80 { 10 } else { 18 }),
+            // f32 at 50,257 columns: 0.974 with 7 blocks, 0.961 with 9, 0.947 with 5; at 100,001 0.955 with 13,
+            // 0.851 with 16; at 128,257 0.961 with 8, 0.923 with 16.
+            Self::SplitStaged(Exp::Ieee) => chunks.div_ceil(if chunks <= 104 { 8 } else { 16 }),
             _ => return 1,
         };
         blocks.clamp(2, properties.max_cluster_blocks)
@@ -460,20 +468,27 @@ impl Cover {
         match self {
             Self::Warp { .. } | Self::Packed { .. } => most,
             Self::Block | Self::Split(_) => chunks.div_ceil(cluster),
-            // Two chunks a warp hide more than one: bf16 at 16,384 columns 0.989 and 0.787; four are better
-            // than more warps: at 32,768 columns 0.972 with 8 warps, 0.931 with 16.
-            // f32 is better with one: at 8,192 columns 0.982 and 0.974.
+            // f32 is better with a chunk a warp than with two: at 8,192 columns 0.987 and 0.977.
             Self::Parked(_) if input == DType::F32 => chunks.min(most),
-            Self::Parked(_) => chunks.div_ceil(2).min(PARKED_WARPS),
-            Self::SplitParked(_) => chunks.div_ceil(cluster).min(PARKED_WARPS),
-            // One warp needs no exchange: bf16 at 5,001 columns 0.876, with two 0.819.
-            Self::Staged(Exp::Fast, per_warp) if chunks <= per_warp + 1 => 1,
+            // bf16 at 8,192 columns: 0.974 with a chunk a warp, 0.964 with two; at 16,384 0.989 with two, 0.787 with one.
+            Self::Parked(_) if chunks <= 8 => chunks,
+            Self::Parked(_) => chunks.div_ceil(2).min(8),
+            Self::SplitParked(_) => {
+                let in_block = chunks.div_ceil(cluster);
+                let each = match (input, chunks) {
+                    (DType::F32, _) if in_block <= 4 => 1,
+                    // bf16 at 128,256 columns: 0.981 with four, 0.954 with two.
+                    (DType::F16 | DType::BF16, 65..) => 4,
+                    _ => 2,
+                };
+                in_block.div_ceil(each).min(most)
+            }
             Self::Staged(_, per_warp) => chunks.div_ceil(per_warp.max(chunks.div_ceil(most))),
             Self::SplitStaged(_) if !self.stages_several(input) => chunks.div_ceil(cluster),
             Self::SplitStaged(exp) => {
                 let each = match exp {
-                    Exp::Fast => 4,
-                    Exp::Ieee => 2,
+                    Exp::Fast if chunks > 80 => 3,
+                    Exp::Fast | Exp::Ieee => 2,
                 };
                 chunks.div_ceil(cluster).div_ceil(each).min(most)
             }
@@ -516,28 +531,26 @@ impl Cover {
                 warps * packed::stage_bytes(lanes, steps, vector, cols, widest as u32)
             }
             Self::Block => Block::bytes(warps),
-            Self::Parked(_) => {
-                chunked::parked_bytes(warps, 1, cols, size_in) + Block::bytes(chunks)
-            }
-            Self::SplitParked(_) => {
-                chunked::parked_bytes(warps, cluster, cols, size_in) + Cluster::bytes(chunks)
-            }
-            Self::Staged(..) => {
-                chunked::stages_bytes(warps, 1, cols, size_in, size_out) + Block::bytes(chunks)
-            }
+            Self::Parked(_) => chunked::shared_bytes(
+                Block::bytes(chunks),
+                chunked::parked_bytes(warps, 1, cols, size_in),
+            ),
+            Self::SplitParked(_) => chunked::shared_bytes(
+                Cluster::bytes(chunks),
+                chunked::parked_bytes(warps, cluster, cols, size_in),
+            ),
+            Self::Staged(..) => chunked::shared_bytes(
+                Block::bytes(chunks),
+                chunked::stages_bytes(warps, 1, cols, size_in, size_out),
+            ),
             Self::Split(_) => Cluster::bytes(chunks),
-            Self::SplitStaged(_) => {
-                chunked::stages_bytes(warps, cluster, cols, size_in, size_out)
-                    + Cluster::bytes(chunks)
-            }
+            Self::SplitStaged(_) => chunked::shared_bytes(
+                Cluster::bytes(chunks),
+                chunked::stages_bytes(warps, cluster, cols, size_in, size_out),
+            ),
             Self::Stream => stream::SHARED_BYTES,
         }
     }
-}
-
-/// A number of blocks, or 16 where it is above 8: not all of those leave few multiprocessors idle.
-fn large_clusters_whole(blocks: u32) -> u32 {
-    if blocks > 8 { 16 } else { blocks }
 }
 
 /// The longest row, up to `longest`, that `fits`; if one does, so do all that are shorter.
@@ -608,6 +621,7 @@ pub struct Plan {
     blocks_per_row: u32,
     grid: u32,
     launches: u64,
+    order: StreamOrder,
 }
 
 impl Plan {
@@ -693,6 +707,7 @@ impl Plan {
                 blocks_per_row: cluster,
                 grid,
                 launches,
+                order: StreamOrder::AfterPrevious,
             });
         }
         Err(Error::WayNotPossible {
@@ -747,6 +762,17 @@ impl Plan {
     /// leading dimensions that cannot be walked as fewer.
     pub fn launches(&self) -> u64 {
         self.launches
+    }
+
+    /// The same, with launches that begin when `order` says.
+    pub(crate) fn in_order(mut self, order: StreamOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// When the launches may begin.
+    pub(crate) fn order(&self) -> StreamOrder {
+        self.order
     }
 
     pub(crate) fn kernel(&self) -> KernelId {
@@ -881,6 +907,7 @@ impl Plan {
                 blocks_per_row: cluster,
                 grid,
                 launches,
+                order: StreamOrder::AfterPrevious,
             });
         }
         Err(Error::WayNotPossible {
@@ -1097,10 +1124,10 @@ mod tests {
         assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
-        assert_eq!(shape(100, 50_257, Way::SplitStaged), (5, 5));
-        assert_eq!(shape(100, 128_257, Way::SplitStaged), (16, 4));
-        assert_eq!(shape(100, 32_768, Way::SplitParked), (2, 8));
-        assert_eq!(shape(100, 128_256, Way::SplitParked), (8, 8));
+        assert_eq!(shape(100, 50_257, Way::SplitStaged), (7, 4));
+        assert_eq!(shape(100, 128_257, Way::SplitStaged), (8, 8));
+        assert_eq!(shape(100, 32_768, Way::SplitParked), (8, 4));
+        assert_eq!(shape(100, 128_256, Way::SplitParked), (16, 4));
         assert_eq!(shape(100, 262_144, Way::SplitParked), (16, 8));
     }
 

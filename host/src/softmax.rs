@@ -2,6 +2,7 @@
 
 use kernels_gpu::options::{FullyMasked, NanPolicy, Options};
 
+use crate::device::StreamOrder;
 use crate::layout::Layout;
 use crate::problem::Side;
 use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, launch};
@@ -51,6 +52,7 @@ pub struct Softmax {
     pub(crate) options: Options,
     pub(crate) forced_way: Option<Way>,
     reproducible: bool,
+    pub(crate) order: StreamOrder,
 }
 
 impl Softmax {
@@ -85,6 +87,16 @@ impl Softmax {
     /// another kind, or the emulator, may differ by one unit in the last place.
     pub fn reproducible(mut self) -> Self {
         self.reproducible = true;
+        self
+    }
+
+    /// Lets the kernel begin while the one ahead of it on the stream is still ending (programmatic dependent launch).
+    ///
+    /// The kernel waits until that work is done and can be seen before it touches memory: results are the same, and what
+    /// overlaps is the beginning of the one with the end of the other. For chains of short kernels; a captured
+    /// graph keeps it. On GPUs before Hopper, and on the emulator, it changes nothing.
+    pub fn programmatic(mut self) -> Self {
+        self.order = StreamOrder::Programmatic;
         self
     }
 
@@ -188,12 +200,13 @@ impl Softmax {
         if !scale.is_finite() {
             return Err(Error::ScaleNotFinite { scale });
         }
-        Plan::new(
+        let plan = Plan::new(
             problem,
             device.properties(),
             self.forced_way,
             self.reproducible,
-        )
+        )?;
+        Ok(plan.in_order(self.order))
     }
 
     /// Loads the kernels that a call with this problem needs, so that the call itself only

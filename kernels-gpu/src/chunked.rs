@@ -13,7 +13,7 @@
 
 use cuda_std::ext::Global;
 use cuda_std::ext::async_copy::{commit_group, copy_16, wait_all, wait_group};
-use cuda_std::ext::math::{opaque_u32, unchecked_div_u32};
+use cuda_std::ext::math::opaque_u32;
 use cuda_std::thread::{block_dim_x, thread_idx_x};
 use cuda_std::warp::{lane_id, sync_warp};
 
@@ -22,9 +22,9 @@ use crate::exchange::Exchange;
 use crate::exp::{Accuracy, Reference};
 use crate::online::Outcome;
 use crate::options::Options;
-use crate::reduce::WARP;
+use crate::reduce::{WARP, shared_by_warp};
 use crate::row::RowLayout;
-use crate::stage::{Parked, Stage};
+use crate::stage::{LINE, Parked, Stage};
 use crate::tile::{CHUNK, Row, Tile};
 
 /// Chunks of a row.
@@ -39,8 +39,8 @@ pub const fn chunks(cols: u32) -> u32 {
 /// # Safety
 ///
 /// * **in-bounds**: for every row, `layout` leads to `cols` elements of `x` that can be read and of `y` that
-///   can be written, and rows of `y` do not overlap; the block has shared memory for the stages, if `STAGED`
-///   [`stages_bytes`], and after them the exchange's.
+///   can be written, and rows of `y` do not overlap; the block has [`shared_bytes`] of shared memory, for the
+///   exchange and, if `STAGED`, [`stages_bytes`].
 /// * **covered**: the grid has as many blocks a row as the exchange is among, a block has whole warps, and a
 ///   row no more chunks than warps; `cols` is at least 1.
 #[inline(always)]
@@ -63,9 +63,9 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
         0
     };
     // SAFETY: in-bounds: the caller's.
-    let mut exchange = unsafe { X::new(block_dim_x() / WARP * bytes, chunks(cols)) };
+    let mut exchange = unsafe { X::new(0, chunks(cols)) };
     let chunk = X::warp();
-    let stage = Stage::at(thread_idx_x() / WARP * bytes);
+    let stage = Stage::at(place_of::<X>(chunks(cols), 0, bytes));
     let mut shift = 0.0;
     let (tile, max, whole) = loop {
         let (offset, _) = layout.locate(X::row());
@@ -158,8 +158,7 @@ pub const fn stages_bytes(warps: u32, blocks: u32, cols: u32, size_in: u32, size
 ///
 /// # Safety
 ///
-/// As [`in_registers`], but a row may have any number of chunks, for which the block has [`stages_bytes`] of
-/// shared memory, and after them the exchange's.
+/// As [`in_registers`], but a row may have any number of chunks, and the block always has its [`stages_bytes`].
 #[inline(always)]
 pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
@@ -176,9 +175,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
     const { assert!(E::TWICE != (V == F32::VECTOR)) };
     let bytes = stage_bytes(size_of::<In::Word>() as u32, size_of::<Out::Word>() as u32);
-    let (warp, warps, all_chunks) = (X::warp(), X::warps(), chunks(cols));
-    // SAFETY: nonzero: a row has a warp.
-    let own = unsafe { unchecked_div_u32(all_chunks + warps - 1, warps) };
+    let (warp, warps, all_chunks) = (shared_by_warp(X::warp()), X::warps(), chunks(cols));
     // SAFETY: in-bounds: the caller's.
     let rows = |row: u32| unsafe {
         let (offset_in, offset_out) = layout.locate(row);
@@ -188,10 +185,9 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
         )
     };
     // SAFETY: in-bounds: the caller's.
-    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * bytes, all_chunks) };
-    let first_stage = thread_idx_x() / WARP * own;
+    let mut exchange = unsafe { X::new(0, all_chunks) };
     let chunk = |index: u32| warp + index * warps;
-    let stage = |index: u32| Stage::at((first_stage + index) * bytes);
+    let stage = |index: u32| Stage::at(place_of::<X>(all_chunks, index, bytes));
     // Elements of a chunk.
     let count = |index: u32| cols.saturating_sub(chunk(index) * CHUNK).min(CHUNK);
 
@@ -201,19 +197,21 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
         let (input, output) = rows(opaque_u32(X::row()));
         // The same for every chunk, since a chunk is whole lines.
         let (skew_in, skew_out) = (input.span(0).skew, output.span(0).skew);
-        let mut index = 0;
-        while index < own {
+        // Chunks that the warp has.
+        let mut own = 0;
+        while chunk(own) < all_chunks {
             // SAFETY: in-bounds: the caller's; own: a stage a chunk, and a chunk one warp's.
             unsafe {
-                let span = input.span(chunk(index) * CHUNK);
-                stage(index).bring(span, CHUNK / WARP);
-                stage(index).fill(span, CHUNK);
+                let span = input.span(chunk(own) * CHUNK);
+                stage(own).bring(span, CHUNK / WARP);
+                stage(own).fill(span, CHUNK);
             }
             commit_group();
-            index += 1;
+            own += 1;
         }
         exchange.begin();
-        index = 0;
+        exchange.meet();
+        let mut index = 0;
         while index < own {
             wait_for_group(own - 1 - index);
             // SAFETY: all lanes call the barrier; written: no more copies are under way than came after.
@@ -243,9 +241,6 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
                     sync_warp(u32::MAX);
                 }
             }
-            if index == 0 {
-                exchange.meet();
-            }
             // SAFETY: own: a chunk of this warp's, once.
             unsafe { exchange.tell(chunk(index), part) };
             index += 1;
@@ -262,7 +257,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     let outcome = Outcome::of(whole, cols, options);
     let (_, output) = rows(opaque_u32(X::row()));
     let mut index = 0;
-    while index < own && chunk(index) < all_chunks {
+    while chunk(index) < all_chunks {
         let span = output.span(chunk(index) * CHUNK);
         let outcome = if E::TWICE {
             outcome
@@ -325,6 +320,19 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     }
 }
 
+/// Shared memory of a block for an exchange of `exchange` bytes, and from the next line on for `chunks` bytes of chunks.
+#[inline(always)]
+pub const fn shared_bytes(exchange: u32, chunks: u32) -> u32 {
+    exchange.next_multiple_of(LINE) + chunks
+}
+
+/// Where the warp's `index`-th place for a chunk begins, of `bytes` bytes each.
+#[inline(always)]
+fn place_of<X: Exchange>(chunks: u32, index: u32, bytes: u32) -> u32 {
+    shared_bytes(X::bytes(chunks), 0)
+        + (index * (block_dim_x() / WARP) + thread_idx_x() / WARP) * bytes
+}
+
 /// Waits until at most the latest `later` groups of copies are under way, or the latest three.
 #[inline(always)]
 fn wait_for_group(later: u32) {
@@ -347,8 +355,8 @@ pub const fn parked_bytes(warps: u32, blocks: u32, cols: u32, size: u32) -> u32 
 ///
 /// # Safety
 ///
-/// As [`in_registers`], but a row may have any number of chunks, for which the block has [`parked_bytes`] of
-/// shared memory, and after them the exchange's. And:
+/// As [`in_registers`], but a row may have any number of chunks, and the block has [`shared_bytes`] for the
+/// exchange and [`parked_bytes`]. And:
 ///
 /// * **aligned**: every row, of `x` and of `y`, begins at 16 bytes and is whole vectors.
 #[inline(always)]
@@ -365,14 +373,11 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
     X: Exchange,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
-    let (warp, warps, all_chunks) = (X::warp(), X::warps(), chunks(cols));
-    // SAFETY: nonzero: a row has a warp.
-    let own = unsafe { unchecked_div_u32(all_chunks + warps - 1, warps) };
+    let (warp, warps, all_chunks) = (shared_by_warp(X::warp()), X::warps(), chunks(cols));
     let bytes = Parked::bytes(CHUNK, size_of::<In::Word>() as u32);
     // SAFETY: in-bounds: the caller's.
-    let mut exchange = unsafe { X::new(block_dim_x() / WARP * own * bytes, all_chunks) };
-    let first_place = thread_idx_x() / WARP * own * bytes;
-    let place = |index: u32| Parked::at(first_place + index * bytes);
+    let mut exchange = unsafe { X::new(0, all_chunks) };
+    let place = |index: u32| Parked::at(place_of::<X>(all_chunks, index, bytes));
     let chunk = |index: u32| warp + index * warps;
     // Index, in the row, of this lane's first element of a chunk.
     let first = |index: u32| chunk(index) * CHUNK + lane_id() * V as u32;
@@ -392,14 +397,15 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
     let whole = loop {
         // Opaque, so that addresses are computed where they are used, and not kept in registers meanwhile.
         let (offset, _) = layout.locate(opaque_u32(X::row()));
-        let mut index = 0;
-        while index < own {
-            let from = x.at(offset + u64::from(first(index)));
-            let left = cols.saturating_sub(first(index));
+        // Chunks that the warp has.
+        let mut own = 0;
+        while chunk(own) < all_chunks {
+            let from = x.at(offset + u64::from(first(own)));
+            let left = cols.saturating_sub(first(own));
             let mut step = 0;
             while step < STEPS {
                 let vector = step as u32 * WARP * V as u32;
-                let to = place(index).vector(step as u32);
+                let to = place(own).vector(step as u32);
                 // SAFETY: in-bounds: the row is whole vectors; aligned, own: the caller's, a lane's own place.
                 unsafe {
                     if vector < left {
@@ -411,10 +417,11 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
                 step += 1;
             }
             commit_group();
-            index += 1;
+            own += 1;
         }
         exchange.begin();
-        index = 0;
+        exchange.meet();
+        let mut index = 0;
         while index < own {
             wait_for_group(own - 1 - index);
             let mut tile = load(index, shift);
@@ -423,9 +430,6 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
             if V == 4 && !E::TWICE {
                 // SAFETY: own: nothing is on the way to a chunk that was waited for.
                 unsafe { tile.to_parked(place(index)) };
-            }
-            if index == 0 {
-                exchange.meet();
             }
             // SAFETY: own: a chunk of this warp's, once.
             unsafe { exchange.tell(chunk(index), part) };
@@ -445,7 +449,7 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
     // SAFETY: in-bounds: the caller's.
     let output = unsafe { Row::<Out>::new(y.at(offset), cols) };
     let mut index = 0;
-    while index < own && chunk(index) < all_chunks {
+    while chunk(index) < all_chunks {
         let (tile, outcome) = if V == 4 && !E::TWICE {
             let left = cols.saturating_sub(first(index));
             // SAFETY: written: the chunk's exponentials; told: above.

@@ -6,7 +6,7 @@
 //! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where
 //! logarithms of sums go, and what of all this there is.
 
-use cuda_std::ext::Global;
+use cuda_std::ext::{Global, programmatic};
 use cuda_std::kernel;
 
 use crate::element::{Bf16, Element, F16, F32};
@@ -76,6 +76,7 @@ macro_rules! entries {
             layout: RowLayout,
             options: Options,
         ) {
+            programmatic::begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {
                 let (x, y) = (Global::new(x), Global::new_mut(y));
@@ -109,6 +110,7 @@ macro_rules! entries {
             scores: Scores,
         ) {
             const { assert!($lanes == 32 && $lanes * $steps * $v == 1024) };
+            programmatic::begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {
                 let (x, y) = (Global::new(x), Global::new_mut(y));
@@ -217,8 +219,8 @@ entries! {
     staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 768;
     split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 2;
     parked softmax_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
-    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
-    split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
+    split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 4;
+    split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f16_f16: F16 => F16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f16: F16 => F16, 1 x 2 x 8, 128;
@@ -245,12 +247,12 @@ entries! {
     split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     parked softmax_parked_f16_f16: F16 => F16, 32 x 4 x 8, 512;
-    split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
-    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
-    split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
+    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 5;
+    split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
-    staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 768;
-    split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 224 / 3;
+    staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
+    split_staged_fast softmax_split_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
     stream softmax_stream_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_bf16: Bf16 => Bf16, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_bf16_bf16: Bf16 => Bf16, 1 x 2 x 8, 128;
@@ -277,12 +279,12 @@ entries! {
     split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     parked softmax_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
-    split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
-    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
-    split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
+    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 5;
+    split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
-    staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
-    split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 224 / 3;
+    staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
+    split_staged_fast softmax_split_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
     stream softmax_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f16_f32: F16 => F32, 1 x 1 x 8, 128;
     warp softmax_warp_1x2_f16_f32: F16 => F32, 1 x 2 x 8, 128;
@@ -351,7 +353,7 @@ entries! {
     block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 768;
     split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
-    split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
+    split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
     warp softmax_warp_1x2_f32_bf16: F32 => Bf16, 1 x 2 x 4, 128;
@@ -370,7 +372,7 @@ entries! {
     block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
     staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768;
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
-    split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
+    split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
     attention_warp attention_warp_f32_f32: F32 => F32, 32 x 8 x 4, 128 / 6;
     attention_block attention_block_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;

@@ -6,7 +6,6 @@
 //! | [`Block`] | a block | shared memory, one block barrier |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 32 partials are merged by one warp of each block |
 
-use cuda_std::ext::math::unchecked_div_u32;
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
 use cuda_std::warp::{lane_id, sync_warp};
@@ -88,6 +87,9 @@ unsafe fn whole_of(slots: PartialSlots, count: u32) -> Partial {
     let partial = |slot| unsafe { slots.get(slot) };
     if count <= WARP {
         return combine_lanes(count, partial);
+    }
+    if count <= 2 * WARP {
+        return combine(count, partial);
     }
     if thread_idx_x() < WARP {
         let whole = combine(count, partial);
@@ -222,8 +224,7 @@ impl Exchange for Cluster {
 
     #[inline(always)]
     fn row() -> u32 {
-        // SAFETY: nonzero: a cluster has a block.
-        unsafe { unchecked_div_u32(block_idx_x(), cluster::cluster_size()) }
+        cluster::cluster_id_x()
     }
 
     #[inline(always)]

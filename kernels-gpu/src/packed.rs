@@ -63,6 +63,45 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
     In: Element,
     Out: Element,
 {
+    // 33 columns would be worked on as 40, if the compiler did not know that a lane has next to nothing in its last vector.
+    let in_last = if shortest(LANES, STEPS as u32, V as u32) > 1 {
+        cols - (STEPS as u32 - 1) * V as u32
+    } else {
+        V as u32
+    };
+    // SAFETY: the caller's; covered: by as many of the last vector as there are.
+    unsafe {
+        if in_last <= 2 {
+            rows_of::<In, Out, LANES, STEPS, V, 2>(x, y, rows, cols, options);
+        } else {
+            rows_of::<In, Out, LANES, STEPS, V, V>(x, y, rows, cols, options);
+        }
+    }
+}
+
+/// [`softmax`] of rows that have at most `LAST` elements in a lane's last vector.
+///
+/// # Safety
+///
+/// As for [`softmax`].
+#[inline(always)]
+unsafe fn rows_of<
+    In,
+    Out,
+    const LANES: u32,
+    const STEPS: usize,
+    const V: usize,
+    const LAST: usize,
+>(
+    x: Global<In::Word>,
+    y: Global<Out::Word>,
+    rows: u32,
+    cols: u32,
+    options: &Options,
+) where
+    In: Element,
+    Out: Element,
+{
     let warp_in_block = thread_idx_x() / WARP;
     let first_row = (block_idx_x() * (block_dim_x() / WARP) + warp_in_block) * (WARP / LANES);
     if first_row >= rows {
@@ -90,7 +129,12 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
             Tile::<LANES, STEPS, V>::from_stage::<In>(stage, input.skew, cols, options)
         } else {
             let first = row_in_warp.min(rows_here - 1) * cols;
-            Tile::<LANES, STEPS, V>::from_packed::<In>(stage, input.skew + first, cols, options)
+            Tile::<LANES, STEPS, V>::from_packed::<In, LAST>(
+                stage,
+                input.skew + first,
+                cols,
+                options,
+            )
         }
     };
     let mut max = tile.max();
@@ -115,7 +159,7 @@ pub unsafe fn softmax<In, Out, const LANES: u32, const STEPS: usize, const V: us
         } else {
             let cols_here = if row_in_warp < rows_here { cols } else { 0 };
             let first = output.skew + row_in_warp * cols;
-            tile.to_packed::<Out>(stage, first, cols_here, outcome);
+            tile.to_packed::<Out, LAST>(stage, first, cols_here, outcome);
             sync_warp(u32::MAX);
             stage.send(output, each);
         }

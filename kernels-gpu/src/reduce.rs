@@ -2,6 +2,7 @@
 //!
 //! | level | who calls | valid in | scratch |
 //! |---|---|---|---|
+//! | [`shared_by_warp`] | all 32 lanes of the warp | every lane | none |
 //! | [`lanes_max`], [`lanes_sum`] | all 32 lanes of the warp | every lane of the group | none |
 //! | [`combine`] | all 32 lanes of the warp | every lane | none, or [`PartialSlots`] that warps filled |
 //!
@@ -26,6 +27,14 @@ const ALL_LANES: u32 = u32::MAX;
 #[inline(always)]
 fn ordered(bits: i32) -> i32 {
     bits ^ ((bits >> 31) & i32::MAX)
+}
+
+/// `value`, below 2^31, which all lanes of the warp share: from here on the compiler knows it, and branches on it are the
+/// whole warp's.
+#[inline(always)]
+pub fn shared_by_warp(value: u32) -> u32 {
+    // SAFETY: all lanes of the warp call, and the mask names them all.
+    unsafe { redux_max_i32(ALL_LANES, value as i32) as u32 }
 }
 
 /// The largest `value` in each group of `LANES` lanes; NaN if one of them is NaN.

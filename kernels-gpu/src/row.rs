@@ -4,7 +4,7 @@
 //! after the host has merged what can be merged, each have an extent and a stride for the input and
 //! for the output. All offsets are 64-bit and in elements.
 
-use cuda_std::ext::math::mul_hi_u32;
+use cuda_std::ext::math::{mul_hi_u32, opaque_u32};
 
 /// Most leading dimensions that one launch can walk.
 pub const MAX_DIMS: usize = 4;
@@ -107,7 +107,8 @@ impl RowLayout {
                 self.dim[0].stride_out.wrapping_mul(row),
             );
         }
-        let mut rest = row;
+        // Opaque, or the compiler would divide in every case and select afterwards.
+        let mut rest = opaque_u32(row);
         let mut offsets = (0, 0);
         // Written out, since a by-value parameter indexed at run time would be copied to local memory.
         self.step::<0>(&mut rest, &mut offsets);

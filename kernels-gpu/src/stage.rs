@@ -17,7 +17,7 @@ use crate::reduce::WARP;
 use crate::tile::CHUNK;
 
 /// Bytes of a line: what a warp's accesses are counted from.
-const LINE: u32 = 128;
+pub const LINE: u32 = 128;
 /// Bytes of the widest access.
 const VECTOR: u32 = 16;
 
@@ -138,15 +138,18 @@ impl<E: Element> Span<E> {
     #[inline(always)]
     fn visit_vectors(each: u32, range: Range, vector: impl Fn(u32, u32)) {
         let lane = lane_id();
+        // Opaque, so that an address is computed once, with the steps as constants, instead of anew from each number that is
+        // compared.
+        let own = opaque_u32(lane);
         let (first, end) = Self::whole_vectors(range);
         if lane >= first && lane < end {
-            vector(lane, 0);
+            vector(own, 0);
         }
         let mut step = 1;
         // One more than of aligned ranges.
         while step <= each / Self::PER_VECTOR {
             if lane + step * WARP < end {
-                vector(lane, step * WARP);
+                vector(own, step * WARP);
             }
             step += 1;
         }
@@ -520,9 +523,9 @@ impl Stage {
                     .store_streaming(E::narrow(value(i)))
             }
         };
-        let four = |i: u32| {
+        let four = |from: Shared<u32>| {
             // SAFETY: written: four elements of the span, from a multiple of four on.
-            let U32x4(words) = unsafe { self.words.at(i).cast().load() };
+            let U32x4(words) = unsafe { from.cast().load() };
             [
                 result(f32::from_bits(words[0])),
                 result(f32::from_bits(words[1])),
@@ -531,15 +534,16 @@ impl Stage {
             ]
         };
         Span::<E>::visit_vectors(CHUNK / WARP, span.exact(), |v, w| {
-            let first = (v + w) * Span::<E>::PER_VECTOR;
+            let from = self.words.at(v * Span::<E>::PER_VECTOR);
+            let from = from.at(w * Span::<E>::PER_VECTOR);
             let to = span.line.at(u64::from(v * Span::<E>::PER_VECTOR));
             let to = to.at(u64::from(w * Span::<E>::PER_VECTOR));
             if E::VECTOR == 4 {
                 // SAFETY: in-bounds: a vector wholly in the span; aligned: counted from a line.
-                unsafe { E::store_wide(to, four(first)) };
+                unsafe { E::store_wide(to, four(from)) };
             } else {
-                let [a, b, c, d] = four(first);
-                let [e, f, g, h] = four(first + 4);
+                let [a, b, c, d] = four(from);
+                let [e, f, g, h] = four(from.at(4));
                 // SAFETY: in-bounds: a vector wholly in the span; aligned: counted from a line.
                 unsafe { E::store_wide(to, [a, b, c, d, e, f, g, h]) };
             }

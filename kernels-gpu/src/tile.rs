@@ -108,7 +108,8 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         tile
     }
 
-    /// Takes a row of `cols` elements from a stage, where its first element is the `skew`-th.
+    /// Takes a row of `cols` elements from a stage, where its first element is the `skew`-th; a lane has at most `LAST`
+    /// elements in its last vector.
     ///
     /// # Safety
     ///
@@ -116,7 +117,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
-    pub unsafe fn from_packed<In: Element>(
+    pub unsafe fn from_packed<In: Element, const LAST: usize>(
         stage: Stage,
         skew: u32,
         cols: u32,
@@ -133,15 +134,17 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         let mut values = [[f32::NEG_INFINITY; V]; STEPS];
         let mut step = 0;
         while step < STEPS {
+            let in_vector = if step + 1 == STEPS { LAST } else { V };
             let offset = step as u32 * Self::STRIDE;
             if offset < certain || offset < left {
                 // SAFETY: written: the row's elements, and less than a vector after them.
                 let vector = unsafe { stage.vector::<In>(skew + first + offset) };
-                values[step] = In::unpack_wide(vector);
-                let whole = offset + V as u32;
+                let elements: [f32; V] = In::unpack_wide(vector);
+                values[step][..in_vector].copy_from_slice(&elements[..in_vector]);
+                let whole = offset + in_vector as u32;
                 if whole > certain && whole > left {
                     let mut i = 1;
-                    while i < V {
+                    while i < in_vector {
                         if offset + i as u32 >= left {
                             values[step][i] = f32::NEG_INFINITY;
                         }
@@ -158,7 +161,8 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         tile
     }
 
-    /// Puts the results of a tile of exponentials into a stage, the row's first element the `skew`-th.
+    /// Puts the results of a tile of exponentials into a stage, the row's first element the `skew`-th; a lane has at most
+    /// `LAST` elements in its last vector.
     ///
     /// # Safety
     ///
@@ -167,7 +171,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
-    pub unsafe fn to_packed<Out: Element>(
+    pub unsafe fn to_packed<Out: Element, const LAST: usize>(
         &self,
         stage: Stage,
         skew: u32,
@@ -207,16 +211,17 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             let offset = step as u32 * Self::STRIDE;
             let word =
                 |i: usize| Out::narrow(normaliser.apply::<Out::Accuracy>(self.values[step][i]));
-            let whole = offset + V as u32;
+            let in_vector = if step + 1 == STEPS { LAST } else { V };
+            let whole = offset + in_vector as u32;
             if whole <= certain || whole <= left {
                 let mut i = 0;
-                while i < V {
+                while i < in_vector {
                     put(offset + i as u32, word(i));
                     i += 1;
                 }
             } else {
                 let mut i = 0;
-                while i < V - 1 {
+                while i < in_vector - 1 {
                     if offset + (i as u32) < left {
                         put(offset + i as u32, word(i));
                     }
@@ -337,17 +342,27 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     /// The largest element of the group's tile, in every lane; NaN if one of them is.
     #[inline(always)]
     pub fn max(&self) -> f32 {
-        let mut max = f32::NEG_INFINITY;
-        let mut step = 0;
+        // One for each place in a vector, so that comparisons need not wait for each other.
+        let mut max = self.values[0];
+        let mut step = 1;
         while step < STEPS {
             let mut i = 0;
             while i < V {
-                max = max_nan(max, self.values[step][i]);
+                max[i] = max_nan(max[i], self.values[step][i]);
                 i += 1;
             }
             step += 1;
         }
-        lanes_max::<LANES>(max)
+        let mut half = V / 2;
+        while half > 0 {
+            let mut i = 0;
+            while i < half {
+                max[i] = max_nan(max[i], max[i + half]);
+                i += 1;
+            }
+            half /= 2;
+        }
+        lanes_max::<LANES>(max[0])
     }
 
     /// Replaces every element by its exponential relative to `max`, which none exceeds.

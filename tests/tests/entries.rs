@@ -159,7 +159,10 @@ impl Entry {
                 .map(|warps| {
                     alone(
                         warps,
-                        self.stages_bytes(warps, 1, cols) + Block::bytes(chunks),
+                        chunked::shared_bytes(
+                            Block::bytes(chunks),
+                            self.stages_bytes(warps, 1, cols),
+                        ),
                     )
                 })
                 .collect(),
@@ -172,8 +175,10 @@ impl Entry {
                         .map(move |each| (cluster, chunks.div_ceil(cluster * each)))
                 })
                 .map(|(cluster, warps)| {
-                    let shared_bytes =
-                        self.stages_bytes(warps, cluster, cols) + Cluster::bytes(chunks);
+                    let shared_bytes = chunked::shared_bytes(
+                        Cluster::bytes(chunks),
+                        self.stages_bytes(warps, cluster, cols),
+                    );
                     Geometry {
                         cluster,
                         ..alone(warps, shared_bytes)
@@ -188,7 +193,10 @@ impl Entry {
                     let size = self.input.size_bytes() as u32;
                     alone(
                         warps,
-                        chunked::parked_bytes(warps, 1, cols, size) + Block::bytes(chunks),
+                        chunked::shared_bytes(
+                            Block::bytes(chunks),
+                            chunked::parked_bytes(warps, 1, cols, size),
+                        ),
                     )
                 })
                 .to_vec(),
@@ -199,8 +207,10 @@ impl Entry {
                 })
                 .map(|(cluster, warps)| {
                     let size = self.input.size_bytes() as u32;
-                    let shared_bytes =
-                        chunked::parked_bytes(warps, cluster, cols, size) + Cluster::bytes(chunks);
+                    let shared_bytes = chunked::shared_bytes(
+                        Cluster::bytes(chunks),
+                        chunked::parked_bytes(warps, cluster, cols, size),
+                    );
                     Geometry {
                         cluster,
                         ..alone(warps, shared_bytes)

@@ -322,7 +322,13 @@ impl Queue {
     ) -> Result<(), Error> {
         let driver = self.gpu.driver;
         let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
-        if launch.cluster == 1 {
+        let order = match launch.order {
+            super::StreamOrder::Programmatic if self.gpu.kernels.have_programmatic_launch() => {
+                StreamOrder::Programmatic
+            }
+            _ => StreamOrder::AfterPrevious,
+        };
+        if launch.cluster == 1 && order == StreamOrder::AfterPrevious {
             // SAFETY: live: kernels stay loaded, and the stream lives as long as this; parameters,
             // kernel: the caller's.
             let launched = unsafe {
@@ -340,10 +346,10 @@ impl Queue {
         let config = LaunchConfig {
             grid,
             block,
-            cluster: Some([launch.cluster, 1, 1]),
+            cluster: (launch.cluster > 1).then_some([launch.cluster, 1, 1]),
             shared_bytes: launch.shared_bytes,
             stream: self.stream,
-            order: StreamOrder::AfterPrevious,
+            order,
         };
         // SAFETY: as above.
         let launched = unsafe { driver.launch_kernel_ex(&config, function, launch.parameters) };

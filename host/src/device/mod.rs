@@ -81,6 +81,17 @@ pub struct DeviceProperties {
     pub l2_bytes: u64,
 }
 
+/// When a launch may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StreamOrder {
+    /// When the work ahead of it on the stream has ended.
+    #[default]
+    AfterPrevious,
+    /// While the kernel ahead of it is ending; the launched kernel itself waits for it. Where the device has no such
+    /// thing, as the other.
+    Programmatic,
+}
+
 /// One launch of a kernel.
 pub(crate) struct Launch<'a> {
     pub(crate) kernel: KernelId,
@@ -89,6 +100,7 @@ pub(crate) struct Launch<'a> {
     /// Blocks of a cluster; 1: none.
     pub(crate) cluster: u32,
     pub(crate) shared_bytes: u32,
+    pub(crate) order: StreamOrder,
     /// A pointer for each parameter.
     pub(crate) parameters: &'a [*const c_void],
     /// All memory that the kernel may touch.

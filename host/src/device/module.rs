@@ -92,6 +92,11 @@ impl Ptx {
         self.needed >= (9, 0)
     }
 
+    /// Whether the entries wait for the kernel ahead of them themselves.
+    fn has_programmatic_launch(&self) -> bool {
+        self.needed >= (9, 0)
+    }
+
     /// A module of the entry `name` alone.
     fn cut(&self, name: &str) -> Option<String> {
         let header_end = self.entries.first()?.1;
@@ -119,6 +124,11 @@ impl Kernels {
                 .collect(),
             loading: Mutex::new(()),
         }
+    }
+
+    /// Whether they may begin before the kernel ahead of them has ended.
+    pub(super) fn have_programmatic_launch(&self) -> bool {
+        self.ptx.has_programmatic_launch()
     }
 
     /// The kernel, if it is loaded.

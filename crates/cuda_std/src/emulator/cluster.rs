@@ -54,6 +54,12 @@ impl Cluster {
     }
 }
 
+/// Index of the cluster in the grid.
+pub(crate) fn id() -> u32 {
+    let block = context::current().block();
+    block.index() / block.grid().cluster_blocks
+}
+
 /// Index of the block in the cluster.
 pub(crate) fn rank() -> u32 {
     let block = context::current().block();

@@ -10,6 +10,8 @@ use crate::emulator::cluster;
 #[cfg(target_arch = "nvptx64")]
 mod intrinsics {
     unsafe extern "unadjusted" {
+        #[link_name = "llvm.nvvm.read.ptx.sreg.clusterid.x"]
+        pub fn cluster_id_x() -> u32;
         #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.ctarank"]
         pub fn cluster_rank() -> u32;
         #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.nctarank"]
@@ -18,6 +20,20 @@ mod intrinsics {
         pub fn arrive_relaxed();
         #[link_name = "llvm.nvvm.barrier.cluster.wait"]
         pub fn wait();
+    }
+}
+
+/// Index of the cluster in the grid; the block's own in a launch without clusters.
+///
+/// # Panics
+///
+/// On the host, outside a launch.
+#[inline(always)]
+pub fn cluster_id_x() -> u32 {
+    by_target! {
+        // SAFETY: reads a special register.
+        device: unsafe { intrinsics::cluster_id_x() },
+        host: cluster::id(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! | [`convert`] | f16 and bf16 as bits |
 //! | [`async_copy`] | copies to shared memory that run by themselves |
 //! | [`cluster`], [`mbarrier`] | blocks that reach one another's shared memory (sm_90) |
+//! | [`programmatic`] | kernels that begin before the one ahead has ended (sm_90) |
 
 pub mod async_copy;
 pub mod cluster;
@@ -15,6 +16,7 @@ pub mod convert;
 mod global;
 pub mod math;
 pub mod mbarrier;
+pub mod programmatic;
 mod shared;
 pub mod warp;
 mod word;
