@@ -6,6 +6,7 @@
 //! stream order.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::{
@@ -36,14 +37,39 @@ unsafe impl Send for Gpu {}
 // SAFETY: as for `Send`; the rest is `Sync` by itself.
 unsafe impl Sync for Gpu {}
 
+/// The legacy default stream by its number, `CU_STREAM_LEGACY`; null is the same.
+const LEGACY_STREAM: usize = 1;
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD_STREAM: usize = 2;
+
 /// Those that were opened so far.
 static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
 
+/// Where a kernel or a copy has gone wrong: the driver tells it to whoever calls next.
+const BROKEN: &str = "earlier work on it, of this program or of a library in it, has broken its context \
+    (compute-sanitizer names the kernel)";
+/// Where somebody has pulled down the context.
+const DESTROYED: &str =
+    "its context was destroyed, as cudaDeviceReset and cuDevicePrimaryCtxReset do";
+
 /// The error of a driver's call.
 pub(super) fn failed(call: &'static str) -> impl FnOnce(CuError) -> Error {
-    move |error| Error::Driver {
-        call,
-        source: error.into(),
+    move |error| {
+        let why = if error.is_sticky() {
+            BROKEN
+        } else if error.is_context_destroyed() {
+            DESTROYED
+        } else {
+            return Error::Driver {
+                call,
+                source: error.into(),
+            };
+        };
+        Error::ContextLost {
+            call,
+            why,
+            source: error.into(),
+        }
     }
 }
 
@@ -190,10 +216,15 @@ impl Queue {
 
     /// # Safety
     ///
-    /// `stream` is null or a stream that outlives this.
+    /// `stream` is null, one of the driver's numbers, or a stream that outlives this.
     pub(super) unsafe fn borrow(ordinal: usize, stream: *mut c_void) -> Result<Self, Error> {
+        let stream: CUstream = match stream.addr() {
+            // Work on it in two threads is not ordered, though the handle is one.
+            PER_THREAD_STREAM => return Err(Error::PerThreadStream),
+            LEGACY_STREAM => ptr::null_mut(),
+            _ => stream.cast(),
+        };
         let gpu = Gpu::open(ordinal)?;
-        let stream: CUstream = stream.cast();
         let _current = gpu.enter()?;
         // SAFETY: the stream is live; null is the current context's.
         let context =
