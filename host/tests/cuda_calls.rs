@@ -11,7 +11,7 @@ use std::ptr;
 use common::with_fake;
 use cuda_driver::{CUcontext, CUstream, Driver};
 use warp_softmax::bench_support::{self, Event, Graph};
-use warp_softmax::{DType, Device, Error, Problem, Softmax, Tensor, TensorView};
+use warp_softmax::{Align, DType, Device, Error, Problem, Softmax, Tensor, TensorView};
 
 fn stream_of(device: &Device) -> String {
     format!("{:#x}", bench_support::raw_stream(device) as usize)
@@ -297,19 +297,74 @@ fn tensors_of_different_streams_do_not_mix() {
             Device::cuda(1).unwrap(),
             Device::emulator(),
         ];
-        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        let x = device.zeros::<f32>([1, 1, 2, 2]).unwrap();
         for other in others {
-            let mut y = other.zeros::<f32>([2]).unwrap();
+            let mut y = other.zeros::<f32>([1, 1, 2, 2]).unwrap();
+            let mut sums = other.zeros::<f32>([1, 1, 2]).unwrap();
+            let bias = other.zeros::<f32>([2]).unwrap();
+            let mask = other.zeros::<bool>([2]).unwrap();
+            let lengths = other.zeros::<u32>([1]).unwrap();
+            let of_heads = other.zeros::<f32>([1]).unwrap();
+            let mut own = device.zeros::<f32>([1, 1, 2, 2]).unwrap();
             log.lines();
-            let mixed = Softmax::new().forward_into(&x, &mut y);
-            assert!(
-                matches!(mixed, Err(Error::DeviceMismatch { .. })),
-                "{other:?}"
-            );
+            let masked = Softmax::new().masked();
+            let with = [
+                masked.clone().additive(&bias),
+                masked.clone().keep(&mask),
+                masked.clone().hide(&mask),
+                masked.clone().key_lengths(&lengths),
+                masked.clone().alibi(&of_heads, Align::TopLeft),
+                masked.clone().sink(&of_heads),
+            ];
+            let mut mixed = vec![
+                Softmax::new().forward_into(&x, &mut y),
+                masked.forward_into(&x, &mut y),
+                masked.log_softmax_into(&x, &mut y),
+                masked.logsumexp_into(&x, &mut sums),
+                masked.forward_with_logsumexp_into(&x, &mut y, &mut sums),
+                masked.forward_with_logsumexp_into(&x, &mut own, &mut sums),
+            ];
+            for masked in &with {
+                mixed.push(masked.forward(&x).map(drop));
+                mixed.push(masked.forward_in_place(&mut own));
+                mixed.push(masked.logsumexp(&x).map(drop));
+                mixed.push(masked.plan(&x).map(drop));
+                mixed.push(masked.prepare_as::<f32>(&x));
+            }
+            for (call, result) in mixed.into_iter().enumerate() {
+                match result {
+                    Err(Error::DeviceMismatch { first, second }) => {
+                        assert_eq!((&*first, &*second), (device.name(), other.name()));
+                    }
+                    other => panic!("call {call}: {other:?}"),
+                }
+            }
             assert_eq!(log.calls(), [""; 0]);
         }
-        let mut y = device.clone().zeros::<f32>([2]).unwrap();
+        let mut y = device.clone().zeros::<f32>([1, 1, 2, 2]).unwrap();
         Softmax::new().forward_into(&x, &mut y).unwrap();
+    });
+}
+
+/// A panic on the way leaves no capture behind.
+#[test]
+fn a_panic_ends_the_capture() {
+    with_fake("a_panic_ends_the_capture", &[], |_| {
+        let device = Device::cuda(0).unwrap();
+        let mut dropped = Some(device.zeros::<f32>([2]).unwrap());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: there will be no graph.
+            let _ = unsafe {
+                Graph::capture(&device, || {
+                    drop(dropped.take());
+                    panic!("in the middle")
+                })
+            };
+        }));
+        assert!(panicked.is_err());
+        device.synchronize().unwrap();
+        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [1.0, 2.0]);
     });
 }
 

@@ -395,15 +395,3 @@ fn a_wild_kernel_of_somebody_else_s_is_told_of() {
         all_is_lost(device, x, &words);
     });
 }
-
-#[test]
-fn a_reset_of_the_gpu_is_told_of() {
-    with_gpu("a_reset_of_the_gpu_is_told_of", &[], || {
-        let device = Device::cuda(0).unwrap();
-        let x = device.tensor_from(&[1.0f32; 3000], [3, 1000]).unwrap();
-        // SAFETY: what it destroys is used by calls that say so.
-        let reset = unsafe { sys::cuDevicePrimaryCtxReset_v2(0) };
-        assert_eq!(reset as i32, 0);
-        all_is_lost(device, x, &["destroyed", "cudaDeviceReset"]);
-    });
-}

@@ -532,3 +532,27 @@ impl Drop for Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+
+    use super::*;
+
+    struct Probe<T>(PhantomData<T>);
+
+    impl<T: Send> Probe<T> {
+        const IS_SEND: bool = true;
+    }
+
+    /// What the constant is where there is no other.
+    trait Otherwise {
+        const IS_SEND: bool = false;
+    }
+
+    impl<T> Otherwise for Probe<T> {}
+
+    /// Dropped on another thread, it would change the current context there and leave this thread's as it is.
+    const _: () = assert!(!Probe::<Current>::IS_SEND);
+    const _: () = assert!(Probe::<Queue>::IS_SEND);
+}
