@@ -181,6 +181,46 @@ fn a_thread_keeps_the_context_it_had() {
     });
 }
 
+/// Each thread of another context than the tensor's, and one of none.
+#[test]
+fn a_tensor_may_be_used_and_dropped_under_any_context() {
+    with_fake(
+        "a_tensor_may_be_used_and_dropped_under_any_context",
+        &[],
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            let (stream, elsewhere) = (stream_of(&device), Device::cuda(1).unwrap());
+            for current in [0x1001, 0xabc, 0] {
+                let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+                let y = Softmax::new().forward(&x).unwrap();
+                log.lines();
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        set_current(current);
+                        elsewhere.synchronize().unwrap();
+                        y.to_vec().unwrap();
+                        drop((x, y));
+                        // Where there was none, the first to be used stays: the other GPU's.
+                        let left = if current == 0 { 0x1001 } else { current };
+                        let driver = Driver::load().unwrap();
+                        assert_eq!(driver.ctx_get_current().unwrap(), context(left));
+                    });
+                });
+                let freed: Vec<_> = log
+                    .lines()
+                    .into_iter()
+                    .filter(|line| line.starts_with("cuMemFreeAsync"))
+                    .collect();
+                assert_eq!(freed.len(), 2);
+                assert!(
+                    freed.iter().all(|line| line.ends_with(&stream)),
+                    "{freed:?}"
+                );
+            }
+        },
+    );
+}
+
 #[test]
 fn capture_needs_prepared_kernels_and_memory() {
     with_fake(

@@ -122,6 +122,25 @@ fn a_gpu_that_is_too_old_is_refused() {
     );
 }
 
+/// A status that CUDA 11.4 did not have.
+#[test]
+fn a_gpu_that_another_process_has_to_itself_says_so() {
+    let fail = [("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain=46")];
+    let test = "a_gpu_that_another_process_has_to_itself_says_so";
+    with_fake(test, &fail, |_| {
+        let error = Device::cuda(0).unwrap_err();
+        told(
+            &error,
+            &[
+                "cuDevicePrimaryCtxRetain",
+                "46",
+                "another process has the GPU to itself",
+            ],
+        );
+        assert_eq!(Device::auto().unwrap().reason(), error.chain());
+    });
+}
+
 #[test]
 fn a_failed_launch_says_which_call_and_why() {
     let fail = [("FAKE_CUDA_FAIL", "cuLaunchKernel=701")];

@@ -11,7 +11,7 @@ use cuda_driver::{CUevent, CUgraph, CUgraphExec, CaptureMode, EventTiming};
 
 use super::cuda::{Queue, failed};
 use super::{Backend, Device, emulated};
-use crate::{Element, Error, Input, Output, Softmax, launch};
+use crate::{Element, Error, Input, Operand, Output, Softmax, launch};
 
 fn queue(device: &Device) -> Result<&Queue, Error> {
     match &device.inner.backend {
@@ -214,20 +214,28 @@ pub fn copy<'a, 'b, T: Element>(
     if from.is_empty() {
         return Ok(());
     }
+    let (read, written) = (from.side().elements(), to.side().elements());
+    if written.meet(&read) {
+        return Err(Error::OperandOverlap {
+            written: Operand::Output,
+            written_bytes: written.bytes(),
+            other: Operand::Input,
+            other_bytes: read.bytes(),
+        });
+    }
     let bytes = from.len() * size_of::<T>();
     let queue = match &from.device().inner.backend {
         Backend::Cuda(queue) => queue,
         Backend::Emulator(_) => {
             let from = ptr::with_exposed_provenance(from.address() as usize);
-            // SAFETY: both have as many bytes; one is borrowed for writing, so the other is not it.
+            // SAFETY: both have as many bytes, and share none.
             unsafe { emulated::upload(to.address(), from, bytes) };
             return Ok(());
         }
     };
     let _current = queue.gpu.enter()?;
     let driver = queue.gpu.driver;
-    // SAFETY: live: the stream is; device range: both have as many bytes, and one is borrowed for
-    // writing.
+    // SAFETY: live: the stream is; device range: both have as many bytes, and share none.
     unsafe { driver.memcpy_dtod_async(to.address(), from.address(), bytes, queue.stream) }
         .map_err(failed("cuMemcpyDtoDAsync"))
 }

@@ -1,9 +1,9 @@
 //! A GPU and a stream on it.
 //!
-//! `cust` finds the GPU and retains its primary context. The rest goes through `cuda_driver`:
+//! `cust` finds the GPU. The rest goes through `cuda_driver`:
 //! `cust` has no stream of somebody else's, no stream that does not wait for the default stream, no
-//! capture, no way to load one entry and read the compiler's log, and its memory is not freed in
-//! stream order.
+//! capture, no way to load one entry and read the compiler's log, its memory is not freed in
+//! stream order, and it knows no status newer than CUDA 11.4, such as that of a GPU which another process has to itself.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,7 +13,6 @@ use cuda_driver::{
     CUcontext, CUfunction, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver, LaunchConfig,
     StreamOrder,
 };
-use cust::context::Context;
 
 use super::module::{Kernels, Ptx};
 use super::{DeviceProperties, Launch};
@@ -130,22 +129,18 @@ impl Gpu {
         };
         let has_pools = attribute(DeviceAttribute::MEMORY_POOLS_SUPPORTED)? != 0;
 
-        // Retaining makes the context current, too.
-        let context = {
-            let _restore = Current::keep(driver)?;
-            Context::new(device).map_err(cust_failed("cuDevicePrimaryCtxRetain"))?
-        };
-        let raw = context.as_raw().cast();
-        // Other libraries keep the primary context as well: the last to leave would pull down all
+        // Never given back: other libraries keep the primary context as well, and the last to leave would pull down all
         // of them.
-        std::mem::forget(context);
+        let context = driver
+            .device_primary_ctx_retain(device.as_raw())
+            .map_err(failed("cuDevicePrimaryCtxRetain"))?;
         Ok(Self {
             driver,
             ordinal,
             name,
             properties,
             has_pools,
-            context: raw,
+            context,
             kernels: Kernels::new(ptx),
         })
     }

@@ -173,7 +173,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, attribute: i32, _devi
 unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> i32 {
     write_down(&format!("cuDevicePrimaryCtxRetain {device}"));
     unsafe { *context = PRIMARY + device as usize };
-    0
+    status("cuDevicePrimaryCtxRetain")
 }
 
 #[unsafe(no_mangle)]
