@@ -6,6 +6,9 @@
 ))]
 
 mod common;
+#[allow(dead_code, reason = "`main` is for the program itself")]
+#[path = "../examples/quickstart/main.rs"]
+mod quickstart;
 
 use std::ptr;
 
@@ -51,6 +54,20 @@ fn without_a_driver_there_is_the_emulator() {
             "install the NVIDIA driver",
             "WARP_SOFTMAX_LIBCUDA",
         ]);
+    });
+}
+
+/// As the program prints it.
+#[test]
+fn an_example_tells_an_error_with_its_causes() {
+    let test = "an_example_tells_an_error_with_its_causes";
+    let variables = [("WARP_SOFTMAX_DEVICE", "cuda")];
+    in_own_process(test, Library::Missing, &variables, |_| {
+        let arguments = lexopt::Parser::from_args([""; 0]);
+        let error = quickstart::run(arguments, &mut Vec::new()).unwrap_err();
+        let text = format!("{error:#}");
+        assert_eq!(text, Device::cuda(0).unwrap_err().chain());
+        assert_eq!(text.matches("cannot open /nowhere/libcuda.so.1").count(), 1);
     });
 }
 
