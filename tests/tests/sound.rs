@@ -106,7 +106,7 @@ fn orders(count: usize) -> BTreeSet<Vec<usize>> {
         }
         for i in 0..len {
             permute(order, len - 1, all);
-            order.swap(if len % 2 == 0 { i } else { 0 }, len - 1);
+            order.swap(if len.is_multiple_of(2) { i } else { 0 }, len - 1);
         }
     }
     let mut all = BTreeSet::new();
