@@ -186,7 +186,7 @@ pub enum Error {
     /// Input and output, or tensor and operation, are on different devices or streams.
     #[error("tensors must be on one device and stream: one is on {first}, another on {second}")]
     DeviceMismatch {
-        /// One device.
+        /// One device, and its stream.
         first: String,
         /// The other.
         second: String,

@@ -407,7 +407,7 @@ impl<'a> MaskedSoftmax<'a> {
         sums: impl Output<'y, Elem: Element>,
     ) -> Result<(), Error> {
         let (x, sums) = (x.into_view(), sums.into_view_mut());
-        same_stream(x.device(), sums.device())?;
+        x.device().check_shares_stream_with(sums.device())?;
         let call = self.call(x.device(), x.side(), None, Some(sums.side()))?;
         // SAFETY: both vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), None, Some(sums.side())) }
@@ -459,8 +459,8 @@ impl<'a> MaskedSoftmax<'a> {
         sums: impl Output<'s, Elem: Element>,
     ) -> Result<(), Error> {
         let (x, y, sums) = (x.into_view(), y.into_view_mut(), sums.into_view_mut());
-        same_stream(x.device(), y.device())?;
-        same_stream(x.device(), sums.device())?;
+        x.device().check_shares_stream_with(y.device())?;
+        x.device().check_shares_stream_with(sums.device())?;
         let results = Some((y.side(), Results::Softmax));
         let call = self.call(x.device(), x.side(), results, Some(sums.side()))?;
         // SAFETY: all vouch for their memory, and the device's stream orders all work on it.
@@ -555,7 +555,7 @@ impl<'a> MaskedSoftmax<'a> {
         y: &TensorViewMut<'_, U>,
         results: Results,
     ) -> Result<(), Error> {
-        same_stream(x.device(), y.device())?;
+        x.device().check_shares_stream_with(y.device())?;
         let call = self.call(x.device(), x.side(), Some((y.side(), results)), None)?;
         // SAFETY: both vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), Some(y.side()), None) }
@@ -642,7 +642,7 @@ impl<'a> MaskedSoftmax<'a> {
             scores.has |= Scores::HIDE;
         }
         if let Some(lengths) = &self.lengths {
-            same_stream(device, lengths.device)?;
+            device.check_shares_stream_with(lengths.device)?;
             // Counted from the first: as if dimensions of one element followed.
             let mut full = Dims::from_slice(lengths.layout.shape());
             let mut of = Dims::from_slice(lengths.layout.strides());
@@ -666,7 +666,7 @@ impl<'a> MaskedSoftmax<'a> {
         let keys = shape[leading] as u64;
         let mut asks_for_query = false;
         if let Some((slopes, align)) = &self.slopes {
-            same_stream(device, slopes.device)?;
+            device.check_shares_stream_with(slopes.device)?;
             let broadcast = slopes.layout.broadcast(heads);
             let fit = slopes.fit(Operand::AlibiSlopes, shape, broadcast, RULE_HEADS)?;
             set(SLOPES, &fit);
@@ -675,7 +675,7 @@ impl<'a> MaskedSoftmax<'a> {
             asks_for_query = true;
         }
         if let Some(sinks) = &self.sinks {
-            same_stream(device, sinks.device)?;
+            device.check_shares_stream_with(sinks.device)?;
             let broadcast = sinks.layout.broadcast(heads);
             let fit = sinks.fit(Operand::Sinks, shape, broadcast, RULE_HEADS)?;
             set(SINKS, &fit);
@@ -755,7 +755,7 @@ impl<'a> MaskedSoftmax<'a> {
         mask: &Beside<'_>,
         shape: &[usize],
     ) -> Result<Dims, Error> {
-        same_stream(device, mask.device)?;
+        device.check_shares_stream_with(mask.device)?;
         mask.fit(operand, shape, mask.layout.broadcast(shape), RULE_MASK)
     }
 
@@ -975,16 +975,6 @@ fn apart(
         written_bytes: written.bytes(),
         other,
         other_bytes: elements.bytes(),
-    })
-}
-
-fn same_stream(first: &Device, second: &Device) -> Result<(), Error> {
-    if first.shares_stream_with(second) {
-        return Ok(());
-    }
-    Err(Error::DeviceMismatch {
-        first: first.name().into(),
-        second: second.name().into(),
     })
 }
 

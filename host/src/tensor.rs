@@ -528,7 +528,8 @@ impl<'a> Place<'a> {
         }
         Ok(Self {
             device,
-            address,
+            // Without an element any address will do, and this one is none that slices could take past the end.
+            address: if needed == 0 { 0 } else { address },
             layout: Cow::Owned(layout),
         })
     }

@@ -374,9 +374,13 @@ fn tensors_of_different_streams_do_not_mix() {
             for (call, result) in mixed.into_iter().enumerate() {
                 match result {
                     Err(Error::DeviceMismatch { first, second }) => {
-                        assert_eq!((&*first, &*second), (device.name(), other.name()));
+                        let place = |device: &Device| match device.is_cuda() {
+                            true => format!("{}, stream {}", device.name(), stream_of(device)),
+                            false => device.name().to_owned(),
+                        };
+                        assert_eq!((first, second), (place(&device), place(&other)));
                     }
-                    other => panic!("call {call}: {other:?}"),
+                    result => panic!("call {call}: {result:?}"),
                 }
             }
             assert_eq!(log.calls(), [""; 0]);

@@ -347,6 +347,28 @@ fn the_stride_of_a_single_index_may_be_any_number() {
     });
 }
 
+#[test]
+fn views_of_nothing_may_be_anywhere() {
+    each_device(|device| {
+        let last = core::ptr::without_provenance_mut::<f32>(usize::MAX - 3);
+        // SAFETY: live: there are no elements.
+        let (x, y) = unsafe {
+            (
+                TensorView::from_raw(device, last, 0, [3, 2, 0], [20, 10, 1]).unwrap(),
+                TensorViewMut::from_raw(device, last, 0, [3, 2, 0], [20, 10, 1]).unwrap(),
+            )
+        };
+        let slice = x.slice(0, 2..).unwrap().select(1, 1).unwrap();
+        assert_eq!(
+            (slice.shape(), slice.to_vec().unwrap()),
+            (&[1, 0][..], vec![])
+        );
+        Softmax::new().forward_into(&x, y).unwrap();
+        let sums = Softmax::new().logsumexp(&x).unwrap();
+        assert_eq!(sums.to_vec().unwrap(), [f32::NEG_INFINITY; 6]);
+    });
+}
+
 /// On a GPU new memory holds what the last tensor there held: no result may be left unwritten.
 #[test]
 fn rows_of_no_keys_have_a_logsumexp() {

@@ -205,12 +205,7 @@ pub fn copy<'a, 'b, T: Element>(
             expected: to.len(),
         });
     }
-    if !from.device().shares_stream_with(to.device()) {
-        return Err(Error::DeviceMismatch {
-            first: from.device().name().into(),
-            second: to.device().name().into(),
-        });
-    }
+    from.device().check_shares_stream_with(to.device())?;
     if from.is_empty() {
         return Ok(());
     }
@@ -251,12 +246,7 @@ pub fn time_raw_launches<'x, 'y>(
     let (x, y) = (x.into_view(), y.into_view_mut());
     let (device, input, output) = (x.device(), x.side(), y.side());
     let queue = queue(device)?;
-    if !device.shares_stream_with(y.device()) {
-        return Err(Error::DeviceMismatch {
-            first: device.name().into(),
-            second: y.device().name().into(),
-        });
-    }
+    device.check_shares_stream_with(y.device())?;
     let (problem, plan) = softmax.plan_sides(device, input, output)?;
     let _current = queue.gpu.enter()?;
     let mut taken = Duration::ZERO;

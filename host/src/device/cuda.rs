@@ -272,6 +272,11 @@ impl Queue {
         &self.gpu.properties
     }
 
+    /// What tells the streams of a GPU apart.
+    pub(super) fn stream_number(&self) -> usize {
+        self.stream.addr()
+    }
+
     pub(super) fn is_same_stream(&self, other: &Self) -> bool {
         self.gpu.ordinal == other.gpu.ordinal && self.stream == other.stream
     }

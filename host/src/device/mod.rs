@@ -246,13 +246,33 @@ impl Device {
     }
 
     /// Whether work on both is ordered: one stream, or the emulator, which does everything at once.
-    pub(crate) fn shares_stream_with(&self, other: &Self) -> bool {
+    fn shares_stream_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
             || match (&self.inner.backend, &other.inner.backend) {
                 (Backend::Cuda(a), Backend::Cuda(b)) => a.is_same_stream(b),
                 (Backend::Emulator(_), Backend::Emulator(_)) => true,
                 _ => false,
             }
+    }
+
+    /// That work on both is ordered.
+    pub(crate) fn check_shares_stream_with(&self, other: &Self) -> Result<(), Error> {
+        if self.shares_stream_with(other) {
+            return Ok(());
+        }
+        Err(Error::DeviceMismatch {
+            first: self.name_with_stream(),
+            second: other.name_with_stream(),
+        })
+    }
+
+    fn name_with_stream(&self) -> String {
+        match &self.inner.backend {
+            Backend::Cuda(queue) => {
+                format!("{}, stream {:#x}", self.inner.name, queue.stream_number())
+            }
+            Backend::Emulator(_) => self.inner.name.clone(),
+        }
     }
 
     /// Loads a kernel, so that launching it need not.
