@@ -118,6 +118,8 @@ const RULE_HEADS: &str = "counted from the last but two, that of the heads, each
 /// | error, f32 results | 4 ulp | `4 * 2^-24 * max(1, \|z - m\|, ln s)` | 2 ulp of `max(\|m\|, ln s)` |
 /// | error, 16-bit results | 0.51 ulp | the same and half an ulp | the same and half an ulp |
 ///
+/// A row without keys has a logsumexp all the same, as one with nothing left.
+///
 /// What is hidden may hold anything, NaN as well. What causality, a window or a length hides is not read; results are written
 /// for it. [`NanPolicy::Ignore`](crate::NanPolicy::Ignore) hides keys whose `z` is NaN.
 ///
@@ -278,8 +280,8 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`Softmax`], where a mask does not fit the scores or is on another device, and where the cap is not
-    /// positive and finite.
+    /// As for [`Softmax`], where a mask does not fit the scores or is on another device, where what is written shares
+    /// memory with a mask, and where the cap is not positive and finite.
     pub fn forward<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
@@ -400,7 +402,7 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`forward`](Self::forward), and where `sums` has another shape.
+    /// As for [`forward`](Self::forward), and where `sums` has another shape or shares memory with the scores.
     pub fn logsumexp_into<'x, 'y>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -451,7 +453,8 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`forward`](Self::forward), and where `sums` has not the scores' shape without the keys.
+    /// As for [`forward`](Self::forward), where `sums` has not the scores' shape without the keys, and where it shares memory
+    /// with any of the others.
     pub fn forward_with_logsumexp_into<'x, 'y, 's>(
         &self,
         x: impl Input<'x, Elem: Element>,

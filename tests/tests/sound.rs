@@ -11,8 +11,8 @@ use std::thread;
 
 use half::{bf16, f16};
 use warp_softmax::{
-    Align, Device, Error, Input, MaskedSoftmax, Operand, Output, Plan, Problem, Softmax, Tensor,
-    TensorView, TensorViewMut,
+    Align, Device, Error, Input, MAX_COLS, MaskedSoftmax, Operand, Output, Plan, Problem, Softmax,
+    Tensor, TensorView, TensorViewMut,
 };
 use warp_softmax_tests::backend;
 
@@ -664,6 +664,33 @@ fn queries_have_a_largest_number_where_it_matters() {
     assert_eq!(plan(most, masked.clone()).unwrap().launches(), 1);
     assert_eq!(plan(most + 1, masked.clone()).unwrap().launches(), 2);
     assert_eq!(plan(3 * most, masked).unwrap().launches(), 3);
+}
+
+#[test]
+fn keys_have_a_largest_number() {
+    let device = Device::emulator();
+    let one = device.zeros::<f32>([1, 1]).unwrap();
+    let plan = |keys: usize| {
+        let x = one.view().broadcast([1, keys]).unwrap();
+        let softmax = Softmax::new();
+        let masked = softmax.masked();
+        [
+            softmax.plan(&x),
+            masked.plan(&x),
+            masked.plan_log_softmax(&x),
+            masked.plan_logsumexp(&x),
+        ]
+    };
+    for result in plan(MAX_COLS + 1) {
+        assert!(matches!(
+            result,
+            Err(Error::RowTooLong { cols, limit }) if cols == MAX_COLS + 1 && limit == MAX_COLS
+        ));
+    }
+    // One key less is not too many: that all are one element is what is refused then.
+    for result in plan(MAX_COLS) {
+        assert!(matches!(result, Err(Error::LastStride { stride: 0, .. })));
+    }
 }
 
 #[test]

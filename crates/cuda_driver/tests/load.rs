@@ -6,6 +6,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::ptr;
+use std::sync::Barrier;
+use std::thread;
+
 use common::{Library, MISSING, in_own_process};
 use cuda_driver::{CuError, Driver, DriverError, Version};
 
@@ -33,6 +38,28 @@ fn missing_library_is_named() {
             )
         );
         assert_eq!(load_error(), error, "the same answer again");
+    });
+}
+
+#[test]
+fn threads_find_one_driver() {
+    fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<Driver>();
+    crosses_threads::<DriverError>();
+    in_own_process("threads_find_one_driver", Library::Fake, &[], || {
+        let start = Barrier::new(16);
+        let load = || {
+            start.wait();
+            Driver::load().map(ptr::from_ref).unwrap().addr()
+        };
+        let found: BTreeSet<usize> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(load)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_eq!(found.len(), 1);
     });
 }
 

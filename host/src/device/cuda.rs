@@ -482,7 +482,8 @@ impl Queue {
             "a copy from the host cannot be part of one",
             "copy before the capture",
         )?;
-        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        // SAFETY: device range: the caller's; host range: the copy is waited for. Where the wait fails, the
+        // context is lost and copies nothing any more.
         unsafe {
             self.gpu
                 .driver
@@ -506,7 +507,8 @@ impl Queue {
             "a copy to the host cannot be part of one",
             "copy after the capture",
         )?;
-        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        // SAFETY: device range: the caller's; host range: the copy is waited for. Where the wait fails, the
+        // context is lost and copies nothing any more.
         unsafe {
             self.gpu
                 .driver
