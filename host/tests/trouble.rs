@@ -305,129 +305,142 @@ fn a_destroyed_context_says_what_destroys_one() {
     });
 }
 
-/// Runs `body` on a GPU, in a process of its own; nothing, and the reason printed, where there is none.
-fn with_gpu(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    if !is_child(test)
-        && let Err(error) = Device::cuda(0)
-    {
-        println!("left out, as there is no GPU: {test}: {}", error.chain());
-        return;
-    }
-    in_own_process(test, Library::Machine, variables, |_| body());
-}
+/// What a GPU can be made to have.
+mod gpu {
+    use super::*;
 
-#[test]
-fn a_gpu_s_memory_has_an_end() {
-    with_gpu("a_gpu_s_memory_has_an_end", &[], || {
-        let device = Device::cuda(0).unwrap();
-        let x = device.tensor_from(&[0.0f32; 8], [2, 4]).unwrap();
-        // 2^48 bytes.
-        let error = device.zeros::<f32>([1 << 46]).unwrap_err();
-        assert!(
-            matches!(error, Error::OutOfMemory { bytes, .. } if bytes == 1 << 48),
-            "{error:?}"
-        );
-        told(&error, &["281474976710656 bytes", "cuda:0", "drop tensors"]);
-        let y = Softmax::new().forward(&x).unwrap();
-        assert_eq!(y.to_vec().unwrap(), [0.25; 8]);
-    });
-}
-
-#[test]
-fn hidden_gpus_are_named_as_such() {
-    let hidden = [("CUDA_VISIBLE_DEVICES", "")];
-    with_gpu("hidden_gpus_are_named_as_such", &hidden, || {
-        no_gpu(&["CUDA_VISIBLE_DEVICES is ``", "unset it"]);
-    });
-}
-
-fn current() -> CUcontext {
-    Driver::load().unwrap().ctx_get_current().unwrap()
-}
-
-/// That a softmax works, and leaves the context that is current to the thread as it is.
-fn works_and_leaves_the_context(device: &Device) {
-    let before = current();
-    let x = device.tensor_from(&[1.0f32; 3000], [3, 1000]).unwrap();
-    let y = Softmax::new().forward(&x).unwrap();
-    assert_eq!(y.to_vec().unwrap(), [0.001; 3000]);
-    drop((x, y));
-    assert_eq!(current(), before);
-}
-
-#[test]
-fn a_context_of_another_library_stays_current() {
-    with_gpu("a_context_of_another_library_stays_current", &[], || {
-        let driver = Driver::load().unwrap();
-        let mut other = ptr::null_mut();
-        // SAFETY: a place for the handle, and the first GPU.
-        let made = unsafe { sys::cuCtxCreate_v2(&mut other, 0, 0) };
-        assert_eq!(made as i32, 0);
-        assert_eq!(current(), other.cast());
-        let device = Device::cuda(0).unwrap();
-        works_and_leaves_the_context(&device);
-        // A stream of that context is none for tensors of the primary one.
-        let foreign = driver.stream_create_non_blocking().unwrap();
-        // SAFETY: live until the end.
-        let refused = unsafe { Device::from_raw_stream(0, foreign.cast()) };
-        assert!(matches!(refused, Err(Error::ForeignStream { ordinal: 0 })));
-        assert_eq!(current(), other.cast());
-        // Its end is not ours.
-        // SAFETY: made above; nothing uses it or its stream afterwards.
-        let destroyed = unsafe { sys::cuCtxDestroy_v2(other) };
-        assert_eq!(destroyed as i32, 0);
-        let x = device.tensor_from(&[1.0f32; 2], [2]).unwrap();
-        let y = Softmax::new().forward(&x).unwrap();
-        assert_eq!(y.to_vec().unwrap(), [0.5; 2]);
-
-        // As PyTorch has it: the primary context, which others keep and give back too.
-        let ordinal = driver.device_get(0).unwrap();
-        let primary = driver.device_primary_ctx_retain(ordinal).unwrap();
-        // SAFETY: live.
-        unsafe { driver.ctx_set_current(primary) }.unwrap();
-        works_and_leaves_the_context(&device);
-        // SAFETY: retained above, once.
-        unsafe { driver.device_primary_ctx_release(ordinal) }.unwrap();
-        works_and_leaves_the_context(&device);
-    });
-}
-
-/// Writes to an address that nobody has.
-const WILD: &std::ffi::CStr = c"
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry wild()
-{
-    .reg .b32 %r1;
-    .reg .b64 %a1;
-    mov.u32 %r1, 1;
-    mov.u64 %a1, 64;
-    st.global.u32 [%a1], %r1;
-    ret;
-}
-";
-
-#[test]
-fn a_wild_kernel_of_somebody_else_s_is_told_of() {
-    with_gpu("a_wild_kernel_of_somebody_else_s_is_told_of", &[], || {
-        let device = Device::cuda(0).unwrap();
-        let x = device.tensor_from(&[1.0f32; 3000], [3, 1000]).unwrap();
-        let driver = Driver::load().unwrap();
-        // SAFETY: PTX; a kernel without parameters, which breaks the context and nothing else.
-        unsafe {
-            let module = driver.module_load_data(WILD).unwrap();
-            let wild = driver.module_get_function(module, c"wild").unwrap();
-            driver
-                .launch_kernel(wild, [1; 3], [1; 3], 0, ptr::null_mut(), &[])
-                .unwrap();
+    /// Runs `body` on a GPU, in a process of its own; nothing, and the reason printed, where there is none.
+    fn with_gpu(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+        if !is_child(test)
+            && let Err(error) = Device::cuda(0)
+        {
+            println!("left out, as there is no GPU: {test}: {}", error.chain());
+            return;
         }
-        assert_eq!(driver.ctx_synchronize(), Err(CuError(700)));
-        let words = [
-            "earlier work",
-            "compute-sanitizer",
-            "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-        ];
-        all_is_lost(device, x, &words);
-    });
+        in_own_process(test, Library::Machine, variables, |_| body());
+    }
+
+    #[test]
+    fn a_gpu_s_memory_has_an_end() {
+        with_gpu("gpu::a_gpu_s_memory_has_an_end", &[], || {
+            let device = Device::cuda(0).unwrap();
+            let x = device.tensor_from(&[0.0f32; 8], [2, 4]).unwrap();
+            // 2^48 bytes.
+            let error = device.zeros::<f32>([1 << 46]).unwrap_err();
+            assert!(
+                matches!(error, Error::OutOfMemory { bytes, .. } if bytes == 1 << 48),
+                "{error:?}"
+            );
+            told(&error, &["281474976710656 bytes", "cuda:0", "drop tensors"]);
+            let y = Softmax::new().forward(&x).unwrap();
+            assert_eq!(y.to_vec().unwrap(), [0.25; 8]);
+        });
+    }
+
+    #[test]
+    fn hidden_gpus_are_named_as_such() {
+        let hidden = [("CUDA_VISIBLE_DEVICES", "")];
+        with_gpu("gpu::hidden_gpus_are_named_as_such", &hidden, || {
+            no_gpu(&["CUDA_VISIBLE_DEVICES is ``", "unset it"]);
+        });
+    }
+
+    fn current() -> CUcontext {
+        Driver::load().unwrap().ctx_get_current().unwrap()
+    }
+
+    /// That a softmax works, and leaves the context that is current to the thread as it is.
+    fn works_and_leaves_the_context(device: &Device) {
+        let before = current();
+        let x = device.tensor_from(&[1.0f32; 3000], [3, 1000]).unwrap();
+        let y = Softmax::new().forward(&x).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [0.001; 3000]);
+        drop((x, y));
+        assert_eq!(current(), before);
+    }
+
+    #[test]
+    fn a_context_of_another_library_stays_current() {
+        with_gpu(
+            "gpu::a_context_of_another_library_stays_current",
+            &[],
+            || {
+                let driver = Driver::load().unwrap();
+                let mut other = ptr::null_mut();
+                // SAFETY: a place for the handle, and the first GPU.
+                let made = unsafe { sys::cuCtxCreate_v2(&mut other, 0, 0) };
+                assert_eq!(made as i32, 0);
+                assert_eq!(current(), other.cast());
+                let device = Device::cuda(0).unwrap();
+                works_and_leaves_the_context(&device);
+                // A stream of that context is none for tensors of the primary one.
+                let foreign = driver.stream_create_non_blocking().unwrap();
+                // SAFETY: live until the end.
+                let refused = unsafe { Device::from_raw_stream(0, foreign.cast()) };
+                assert!(matches!(refused, Err(Error::ForeignStream { ordinal: 0 })));
+                assert_eq!(current(), other.cast());
+                // Its end is not ours.
+                // SAFETY: made above; nothing uses it or its stream afterwards.
+                let destroyed = unsafe { sys::cuCtxDestroy_v2(other) };
+                assert_eq!(destroyed as i32, 0);
+                let x = device.tensor_from(&[1.0f32; 2], [2]).unwrap();
+                let y = Softmax::new().forward(&x).unwrap();
+                assert_eq!(y.to_vec().unwrap(), [0.5; 2]);
+
+                // As PyTorch has it: the primary context, which others keep and give back too.
+                let ordinal = driver.device_get(0).unwrap();
+                let primary = driver.device_primary_ctx_retain(ordinal).unwrap();
+                // SAFETY: live.
+                unsafe { driver.ctx_set_current(primary) }.unwrap();
+                works_and_leaves_the_context(&device);
+                // SAFETY: retained above, once.
+                unsafe { driver.device_primary_ctx_release(ordinal) }.unwrap();
+                works_and_leaves_the_context(&device);
+            },
+        );
+    }
+
+    /// Writes to an address that nobody has.
+    const WILD: &std::ffi::CStr = c"
+    .version 7.0
+    .target sm_80
+    .address_size 64
+    .visible .entry wild()
+    {
+        .reg .b32 %r1;
+        .reg .b64 %a1;
+        mov.u32 %r1, 1;
+        mov.u64 %a1, 64;
+        st.global.u32 [%a1], %r1;
+        ret;
+    }
+    ";
+
+    #[test]
+    fn a_wild_kernel_of_somebody_else_s_is_told_of() {
+        with_gpu(
+            "gpu::a_wild_kernel_of_somebody_else_s_is_told_of",
+            &[],
+            || {
+                let device = Device::cuda(0).unwrap();
+                let x = device.tensor_from(&[1.0f32; 3000], [3, 1000]).unwrap();
+                let driver = Driver::load().unwrap();
+                // SAFETY: PTX; a kernel without parameters, which breaks the context and nothing else.
+                unsafe {
+                    let module = driver.module_load_data(WILD).unwrap();
+                    let wild = driver.module_get_function(module, c"wild").unwrap();
+                    driver
+                        .launch_kernel(wild, [1; 3], [1; 3], 0, ptr::null_mut(), &[])
+                        .unwrap();
+                }
+                assert_eq!(driver.ctx_synchronize(), Err(CuError(700)));
+                let words = [
+                    "earlier work",
+                    "compute-sanitizer",
+                    "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+                ];
+                all_is_lost(device, x, &words);
+            },
+        );
+    }
 }

@@ -34,7 +34,10 @@ pub fn in_own_process(
 ) {
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
     if is_child(test) {
-        fs::write(&log, "").unwrap();
+        // A machine that the tests were built for may not have the folder that they were built in.
+        if matches!(library, Library::Fake) {
+            fs::write(&log, "").unwrap();
+        }
         return body(Log { path: log, read: 0 });
     }
     let mut child = Command::new(env::current_exe().unwrap());
