@@ -23,13 +23,28 @@ impl std::error::Error for Failed {}
 
 impl From<warp_softmax::Error> for Failed {
     fn from(error: warp_softmax::Error) -> Self {
-        // Its text names what is behind it.
-        Self(error.to_string())
+        Self(error.chain())
     }
 }
 
 impl From<lexopt::Error> for Failed {
     fn from(error: lexopt::Error) -> Self {
         Self(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told() {
+        let error = warp_softmax::Error::NoDriver {
+            source: "it is not there".into(),
+        };
+        assert_eq!(
+            Failed::from(error).to_string(),
+            "no GPU can be used: it is not there"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::{DType, Way};
 
@@ -9,6 +10,9 @@ use crate::{DType, Way};
 /// Three kinds, told apart by the methods [`is_invalid_request`](Self::is_invalid_request),
 /// [`is_unavailable`](Self::is_unavailable) and [`is_launch_failure`](Self::is_launch_failure).
 /// Every invalid request is found before anything is launched or written.
+///
+/// The text says what failed, and leaves the cause to [`source`](std::error::Error::source).
+/// [`chain`](Self::chain) is both.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -113,6 +117,22 @@ pub enum Error {
         /// The output's type.
         output_dtype: DType,
     },
+    /// What is written shares memory with another operand of the call.
+    #[error(
+        "the {written} shares memory with the {other}: they lie at {:#x}..{:#x} and {:#x}..{:#x}; \
+         only input and output may be the same elements",
+        written_bytes.start, written_bytes.end, other_bytes.start, other_bytes.end
+    )]
+    OperandOverlap {
+        /// What is written.
+        written: Operand,
+        /// The addresses from its first element to its last.
+        written_bytes: Range<u64>,
+        /// What it shares memory with.
+        other: Operand,
+        /// The addresses from its first element to its last.
+        other_bytes: Range<u64>,
+    },
     /// Raw memory is smaller than shape and strides need.
     #[error(
         "memory of {given} elements is too small: shape {shape:?} with strides {strides:?} spans {needed}"
@@ -166,7 +186,7 @@ pub enum Error {
     /// Input and output, or tensor and operation, are on different devices or streams.
     #[error("tensors must be on one device and stream: one is on {first}, another on {second}")]
     DeviceMismatch {
-        /// One device.
+        /// One device, and its stream.
         first: String,
         /// The other.
         second: String,
@@ -236,6 +256,12 @@ pub enum Error {
         /// The GPU, counted from 0.
         ordinal: usize,
     },
+    /// A stream that is another in each thread.
+    #[error(
+        "the stream given is CU_STREAM_PER_THREAD, another in each thread, and tensors go from thread to thread: \
+         give a stream of its own, or null for the legacy default stream"
+    )]
+    PerThreadStream,
     /// A stream is being captured into a graph, and the call cannot be part of one.
     #[error("the stream is being captured into a graph, and {what}: {instead}")]
     Capture {
@@ -247,13 +273,16 @@ pub enum Error {
 
     // Unavailable here.
     /// There is no driver that could be used.
-    #[error("no GPU can be used: {source}")]
+    #[error("no GPU can be used")]
     NoDriver {
         /// Why not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// There is no such GPU.
-    #[error("there is no GPU cuda:{ordinal}; the driver has {count}, counted from 0")]
+    #[error(
+        "there is no GPU cuda:{ordinal}: the driver shows {count}, counted from 0 \
+         (CUDA_VISIBLE_DEVICES, where it is set, hides those that it does not name)"
+    )]
     NoSuchGpu {
         /// The GPU asked for, counted from 0.
         ordinal: usize,
@@ -271,25 +300,39 @@ pub enum Error {
         needed: (u32, u32),
     },
     /// Memory is exhausted.
-    #[error("{bytes} bytes of memory are not to be had on {device}")]
+    #[error(
+        "{bytes} bytes of memory are not to be had on {device}: drop tensors, or compute in parts"
+    )]
     OutOfMemory {
         /// Bytes asked for.
         bytes: usize,
-        /// The device.
+        /// The device, or the host.
         device: String,
     },
 
     // Launch failed.
     /// A call of the CUDA driver failed.
-    #[error("{call} failed: {source}")]
+    #[error("{call} failed")]
     Driver {
         /// The driver's function, or what it was to do.
         call: &'static str,
         /// What the driver said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The context in which all tensors of the GPU live is lost, and with it their elements.
+    #[error(
+        "{call} failed, and so will every call on this GPU until the process is started anew: {why}"
+    )]
+    ContextLost {
+        /// The driver's function that told of it.
+        call: &'static str,
+        /// What may have happened, and how to find out.
+        why: &'static str,
+        /// What the driver said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The driver could not make machine code of a kernel.
-    #[error("the driver cannot load kernel {kernel}: {source}")]
+    #[error("the driver cannot load kernel {kernel}")]
     Load {
         /// The kernel.
         kernel: &'static str,
@@ -297,11 +340,23 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The emulator found a kernel at fault.
-    #[error("the emulator stopped the kernel: {0}")]
+    #[error("the emulator stopped the kernel")]
     Fault(#[source] Box<cuda_std::emulator::Fault>),
 }
 
 impl Error {
+    /// The text and those of its causes, a colon between each and the next: what to show a user, and what
+    /// `anyhow` shows with `{error:#}`.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    }
+
     /// Whether the request was wrong: no device could have carried it out.
     pub fn is_invalid_request(&self) -> bool {
         !self.is_unavailable() && !self.is_launch_failure()
@@ -322,7 +377,7 @@ impl Error {
     pub fn is_launch_failure(&self) -> bool {
         matches!(
             self,
-            Self::Driver { .. } | Self::Load { .. } | Self::Fault(_)
+            Self::Driver { .. } | Self::ContextLost { .. } | Self::Load { .. } | Self::Fault(_)
         )
     }
 }
@@ -371,5 +426,57 @@ impl fmt::Display for Operand {
             Self::Sinks => "tensor of sink logits",
             Self::LogSumExp => "tensor of log-sum-exps",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use kernels_gpu::entries::REGISTRY;
+
+    use super::*;
+
+    /// Each cause is told once in the chain, and in no error's own text.
+    #[test]
+    fn no_text_repeats_its_cause() {
+        let cause = || "the cause".into();
+        let (call, why, kernel) = ("cuCall", "a reason", "softmax");
+        let nothing = cuda_std::emulator::Launch {
+            grid: 0,
+            block: 0,
+            cluster: 0,
+            shared_bytes: 0,
+            buffers: &[],
+        };
+        // SAFETY: a launch of no blocks is refused.
+        let launched = unsafe { cuda_std::emulator::launch(&REGISTRY[0], &nothing, &[]) };
+        let fault = launched.unwrap_err();
+        assert!(
+            Error::Fault(Box::new(fault.clone()))
+                .chain()
+                .ends_with(&fault.to_string())
+        );
+        for error in [
+            Error::NoDriver { source: cause() },
+            Error::Driver {
+                call,
+                source: cause(),
+            },
+            Error::ContextLost {
+                call,
+                why,
+                source: cause(),
+            },
+            Error::Load {
+                kernel,
+                source: cause(),
+            },
+        ] {
+            assert!(error.source().is_some(), "{error:?}");
+            assert!(!error.to_string().contains("the cause"), "{error}");
+            let text = error.chain();
+            assert_eq!(text.matches("the cause").count(), 1, "{text}");
+        }
     }
 }

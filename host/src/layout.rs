@@ -208,6 +208,10 @@ impl Layout {
         (0..self.len()).map(move |_| {
             let this = offset;
             for dim in (0..self.rank()).rev() {
+                if self.shape[dim] == 1 {
+                    // Its stride leads nowhere, and may be any number.
+                    continue;
+                }
                 index[dim] += 1;
                 offset += self.strides[dim];
                 if index[dim] < self.shape[dim] {
@@ -320,6 +324,13 @@ mod tests {
         assert_eq!(broadcast.span(), 6);
         let once = [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5];
         assert!(broadcast.offsets().eq(once.into_iter().chain(once)));
+    }
+
+    #[test]
+    fn the_stride_of_a_single_index_may_be_any_number() {
+        let layout = Layout::strided(&[2, 1, 2], &[10, usize::MAX, 1]).unwrap();
+        assert_eq!(layout.span(), 12);
+        assert!(layout.offsets().eq([0, 1, 10, 11]));
     }
 
     #[test]

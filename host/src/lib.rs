@@ -48,7 +48,7 @@
 //!
 //! Tensors of another library are views: its stream goes to [`Device::from_raw_stream`], its
 //! addresses to [`TensorView::from_raw`] and [`TensorViewMut::from_raw`]. Nothing is copied, and
-//! nothing waits.
+//! nothing waits. What these promise and ask for, SECURITY.md in the repository sums up.
 
 #[cfg(test)]
 mod allocations;
@@ -59,6 +59,8 @@ pub mod how_it_works;
 mod launch;
 mod layout;
 mod masked;
+#[cfg(doctest)]
+mod misuse;
 mod overlap;
 mod plan;
 mod problem;

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::launch::{self, ScoresPart};
 use crate::layout::{Dims, Layout};
-use crate::overlap::rows_meet;
+use crate::overlap::{Elements, rows_meet};
 use crate::problem::Side;
 use crate::walk::{self, Axes, Axis};
 use crate::{
@@ -51,6 +51,14 @@ impl<'a> Beside<'a> {
             address: view.address(),
             layout: view.layout().clone(),
             elem_bytes: size_of::<T>() as u64,
+        }
+    }
+
+    fn elements(&self) -> Elements<'_> {
+        Elements {
+            address: self.address,
+            layout: &self.layout,
+            elem_bytes: self.elem_bytes,
         }
     }
 
@@ -109,6 +117,8 @@ const RULE_HEADS: &str = "counted from the last but two, that of the heads, each
 /// | of a row with NaN or +inf where it is not hidden | NaN | NaN | NaN |
 /// | error, f32 results | 4 ulp | `4 * 2^-24 * max(1, \|z - m\|, ln s)` | 2 ulp of `max(\|m\|, ln s)` |
 /// | error, 16-bit results | 0.51 ulp | the same and half an ulp | the same and half an ulp |
+///
+/// A row without keys has a logsumexp all the same, as one with nothing left.
 ///
 /// What is hidden may hold anything, NaN as well. What causality, a window or a length hides is not read; results are written
 /// for it. [`NanPolicy::Ignore`](crate::NanPolicy::Ignore) hides keys whose `z` is NaN.
@@ -270,8 +280,8 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`Softmax`], where a mask does not fit the scores or is on another device, and where the cap is not
-    /// positive and finite.
+    /// As for [`Softmax`], where a mask does not fit the scores or is on another device, where what is written shares
+    /// memory with a mask, and where the cap is not positive and finite.
     pub fn forward<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
@@ -378,8 +388,10 @@ impl<'a> MaskedSoftmax<'a> {
         x: impl Input<'x, Elem: Element>,
     ) -> Result<Tensor<U>, Error> {
         let x = x.into_view();
-        let call = self.call(x.place_device(), x.side(), None, Some(U::DTYPE))?;
-        let mut sums = fresh_sums(&x)?;
+        let layout = layout_of_sums(x.shape())?;
+        let fresh = Side::fresh(U::DTYPE, &layout);
+        let call = self.call(x.place_device(), x.side(), None, Some(fresh))?;
+        let mut sums = Tensor::uninitialised(x.device(), layout.clone())?;
         // SAFETY: both vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), None, Some(sums.view_mut().side()))? };
         Ok(sums)
@@ -390,15 +402,15 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`forward`](Self::forward), and where `sums` has another shape.
+    /// As for [`forward`](Self::forward), and where `sums` has another shape or shares memory with the scores.
     pub fn logsumexp_into<'x, 'y>(
         &self,
         x: impl Input<'x, Elem: Element>,
         sums: impl Output<'y, Elem: Element>,
     ) -> Result<(), Error> {
         let (x, sums) = (x.into_view(), sums.into_view_mut());
-        same_stream(x.device(), sums.device())?;
-        let call = self.call(x.device(), x.side(), None, Some(sums.side().dtype))?;
+        x.device().check_shares_stream_with(sums.device())?;
+        let call = self.call(x.device(), x.side(), None, Some(sums.side()))?;
         // SAFETY: both vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), None, Some(sums.side())) }
     }
@@ -416,12 +428,13 @@ impl<'a> MaskedSoftmax<'a> {
         x: X,
     ) -> Result<(Tensor<X::Elem>, Tensor<f32>), Error> {
         let x = x.into_view();
-        let layout = Layout::packed(x.shape())?;
+        let (layout, of_sums) = (Layout::packed(x.shape())?, layout_of_sums(x.shape())?);
         let fresh = Side::fresh(X::Elem::DTYPE, &layout);
         let results = Some((fresh, Results::Softmax));
-        let call = self.call(x.device(), x.side(), results, Some(DType::F32))?;
+        let fresh_sums = Side::fresh(DType::F32, &of_sums);
+        let call = self.call(x.device(), x.side(), results, Some(fresh_sums))?;
         let y = Tensor::<X::Elem>::uninitialised(x.device(), layout.clone())?;
-        let mut sums = fresh_sums(&x)?;
+        let mut sums = Tensor::uninitialised(x.device(), of_sums.clone())?;
         // SAFETY: all vouch for their memory, and the device's stream orders all work on it.
         unsafe {
             let y = y.view();
@@ -440,7 +453,8 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`forward`](Self::forward), and where `sums` has not the scores' shape without the keys.
+    /// As for [`forward`](Self::forward), where `sums` has not the scores' shape without the keys, and where it shares memory
+    /// with any of the others.
     pub fn forward_with_logsumexp_into<'x, 'y, 's>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -448,10 +462,10 @@ impl<'a> MaskedSoftmax<'a> {
         sums: impl Output<'s, Elem: Element>,
     ) -> Result<(), Error> {
         let (x, y, sums) = (x.into_view(), y.into_view_mut(), sums.into_view_mut());
-        same_stream(x.device(), y.device())?;
-        same_stream(x.device(), sums.device())?;
+        x.device().check_shares_stream_with(y.device())?;
+        x.device().check_shares_stream_with(sums.device())?;
         let results = Some((y.side(), Results::Softmax));
-        let call = self.call(x.device(), x.side(), results, Some(sums.side().dtype))?;
+        let call = self.call(x.device(), x.side(), results, Some(sums.side()))?;
         // SAFETY: all vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), Some(y.side()), Some(sums.side())) }
     }
@@ -481,7 +495,9 @@ impl<'a> MaskedSoftmax<'a> {
     /// Those that [`logsumexp`](Self::logsumexp) would find in the request.
     pub fn plan_logsumexp<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Plan, Error> {
         let x = x.into_view();
-        let call = self.call(x.device(), x.side(), None, Some(DType::F32))?;
+        let layout = layout_of_sums(x.shape())?;
+        let sums = Some(Side::fresh(DType::F32, &layout));
+        let call = self.call(x.device(), x.side(), None, sums)?;
         Ok(call.plan)
     }
 
@@ -507,15 +523,15 @@ impl<'a> MaskedSoftmax<'a> {
         x: impl Input<'x, Elem: Element>,
     ) -> Result<(), Error> {
         let x = x.into_view();
-        let layout = Layout::packed(x.shape())?;
+        let (layout, of_sums) = (Layout::packed(x.shape())?, layout_of_sums(x.shape())?);
         let fresh = Side::fresh(U::DTYPE, &layout);
-        for results in [
-            Some((fresh, Results::Softmax)),
-            Some((fresh, Results::Log)),
-            None,
+        let fresh_sums = Side::fresh(DType::F32, &of_sums);
+        for (results, sums) in [
+            (Some((fresh, Results::Softmax)), None),
+            (Some((fresh, Results::Log)), None),
+            (None, Some(fresh_sums)),
         ] {
-            let sum = results.is_none().then_some(DType::F32);
-            let call = self.call(x.device(), x.side(), results, sum)?;
+            let call = self.call(x.device(), x.side(), results, sums)?;
             x.device().prepare(call.plan.kernel())?;
         }
         Ok(())
@@ -542,7 +558,7 @@ impl<'a> MaskedSoftmax<'a> {
         y: &TensorViewMut<'_, U>,
         results: Results,
     ) -> Result<(), Error> {
-        same_stream(x.device(), y.device())?;
+        x.device().check_shares_stream_with(y.device())?;
         let call = self.call(x.device(), x.side(), Some((y.side(), results)), None)?;
         // SAFETY: both vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(&call, x.side(), Some(y.side()), None) }
@@ -564,7 +580,7 @@ impl<'a> MaskedSoftmax<'a> {
         device: &'d Device,
         x: Side<'_>,
         results: Option<(Side<'_>, Results)>,
-        sum: Option<DType>,
+        sums: Option<Side<'_>>,
     ) -> Result<Call<'d>, Error> {
         let Options { scale, .. } = self.softmax.options;
         if !scale.is_finite() {
@@ -578,7 +594,7 @@ impl<'a> MaskedSoftmax<'a> {
         // Where no row is written, any kernel for the input's type will do.
         let packed = Layout::packed(x.layout.shape())?;
         let (y, results) = results.unwrap_or((Side::fresh(DType::F32, &packed), Results::Nothing));
-        let problem = Problem::of_sides(x, y)?;
+        let mut problem = Problem::of_sides(x, y)?;
         if results != Results::Nothing && y.address != 0 {
             problem.check_overlap(x, y)?;
         }
@@ -593,6 +609,17 @@ impl<'a> MaskedSoftmax<'a> {
         set(X, &x.layout.strides()[..leading]);
         if results != Results::Nothing {
             set(Y, &y.layout.strides()[..leading]);
+        }
+        if let Some(sums) = sums {
+            if sums.layout.shape() != &shape[..leading] {
+                return Err(Error::OperandShape {
+                    operand: Operand::LogSumExp,
+                    shape: sums.layout.shape().into(),
+                    scores: shape.into(),
+                    rule: "it must be the scores' shape without the last dimension",
+                });
+            }
+            set(SUM, sums.layout.strides());
         }
         let mut scores = Scores {
             results,
@@ -618,7 +645,7 @@ impl<'a> MaskedSoftmax<'a> {
             scores.has |= Scores::HIDE;
         }
         if let Some(lengths) = &self.lengths {
-            same_stream(device, lengths.device)?;
+            device.check_shares_stream_with(lengths.device)?;
             // Counted from the first: as if dimensions of one element followed.
             let mut full = Dims::from_slice(lengths.layout.shape());
             let mut of = Dims::from_slice(lengths.layout.strides());
@@ -642,7 +669,7 @@ impl<'a> MaskedSoftmax<'a> {
         let keys = shape[leading] as u64;
         let mut asks_for_query = false;
         if let Some((slopes, align)) = &self.slopes {
-            same_stream(device, slopes.device)?;
+            device.check_shares_stream_with(slopes.device)?;
             let broadcast = slopes.layout.broadcast(heads);
             let fit = slopes.fit(Operand::AlibiSlopes, shape, broadcast, RULE_HEADS)?;
             set(SLOPES, &fit);
@@ -651,7 +678,7 @@ impl<'a> MaskedSoftmax<'a> {
             asks_for_query = true;
         }
         if let Some(sinks) = &self.sinks {
-            same_stream(device, sinks.device)?;
+            device.check_shares_stream_with(sinks.device)?;
             let broadcast = sinks.layout.broadcast(heads);
             let fit = sinks.fit(Operand::Sinks, shape, broadcast, RULE_HEADS)?;
             set(SINKS, &fit);
@@ -675,12 +702,22 @@ impl<'a> MaskedSoftmax<'a> {
             }
             strides[leading - 1][QUERY] = 1;
         }
-        scores.sum = match sum {
+        scores.sum = match sums.map(|sums| sums.dtype) {
             None => Sum::None,
             Some(DType::F32) => Sum::F32,
             Some(DType::F16) => Sum::F16,
             Some(DType::BF16) => Sum::Bf16,
         };
+        if let (Some(_), 0) = (sums, keys) {
+            // Rows of no keys have a sum all the same, that of a row of one key which no query sees.
+            let mut one_key = Dims::from_slice(shape);
+            one_key[leading] = 1;
+            problem = Problem::packed(&one_key, x.dtype, DType::F32)?;
+            scores.results = Results::Nothing;
+            scores.window = NO_KEY;
+        }
+        let written = (results != Results::Nothing).then_some(y);
+        self.check_apart(x, written, sums, &strides)?;
         let logs = results != Results::Softmax || scores.sum != Sum::None;
         Ok(Call {
             device,
@@ -699,7 +736,7 @@ impl<'a> MaskedSoftmax<'a> {
         strides: &[[u64; OPERANDS]],
         shape: &[usize],
     ) -> Result<Plan, Error> {
-        let largest = if shape.contains(&0) {
+        let largest = if problem.rows() == 0 {
             (0, 0)
         } else {
             let axes = axes(shape, strides);
@@ -722,8 +759,59 @@ impl<'a> MaskedSoftmax<'a> {
         mask: &Beside<'_>,
         shape: &[usize],
     ) -> Result<Dims, Error> {
-        same_stream(device, mask.device)?;
+        device.check_shares_stream_with(mask.device)?;
         mask.fit(operand, shape, mask.layout.broadcast(shape), RULE_MASK)
+    }
+
+    /// All operands beside the scores, and where their strides are.
+    fn besides(&self) -> [(Operand, usize, Option<&Beside<'a>>); 6] {
+        let bias = self.bias.as_ref().map(|(_, bias)| bias);
+        let slopes = self.slopes.as_ref().map(|(slopes, _)| slopes);
+        [
+            (Operand::AdditiveMask, BIAS, bias),
+            (Operand::KeepMask, KEEP, self.keep.as_ref()),
+            (Operand::HideMask, HIDE, self.hide.as_ref()),
+            (Operand::KeyLengths, LENGTHS, self.lengths.as_ref()),
+            (Operand::AlibiSlopes, SLOPES, slopes),
+            (Operand::Sinks, SINKS, self.sinks.as_ref()),
+        ]
+    }
+
+    /// That what is written shares memory with nothing, but for `x` and `y`, of which a problem knows, and that no sum is
+    /// written twice.
+    fn check_apart(
+        &self,
+        x: Side<'_>,
+        y: Option<Side<'_>>,
+        sums: Option<Side<'_>>,
+        strides: &[[u64; OPERANDS]],
+    ) -> Result<(), Error> {
+        if let Some(sums) = sums {
+            let shape = sums.layout.shape();
+            let dims = shape.iter().zip(strides);
+            let dims = dims.map(|(&extent, strides)| (extent as u64, strides[SUM]));
+            if !shape.contains(&0) && rows_meet(dims, 1) {
+                return Err(Error::OutputOverlaps {
+                    shape: shape.into(),
+                    strides: sums.layout.strides().into(),
+                });
+            }
+            let written = (Operand::LogSumExp, sums.elements());
+            apart(&written, Operand::Input, &x.elements())?;
+            if let Some(y) = y {
+                apart(&written, Operand::Output, &y.elements())?;
+            }
+        }
+        let sums = sums.map(|sums| (Operand::LogSumExp, sums.elements()));
+        let y = y.map(|y| (Operand::Output, y.elements()));
+        for written in [y, sums].iter().flatten() {
+            for (operand, _, beside) in self.besides() {
+                if let Some(beside) = beside {
+                    apart(written, operand, &beside.elements())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// # Safety
@@ -737,55 +825,22 @@ impl<'a> MaskedSoftmax<'a> {
         y: Option<Side<'_>>,
         sums: Option<Side<'_>>,
     ) -> Result<(), Error> {
-        let shape = x.layout.shape();
-        let leading = shape.len() - 1;
-        let mut strides = call.strides.clone();
-        if let Some(sums) = sums {
-            if sums.layout.shape() != &shape[..leading] {
-                return Err(Error::OperandShape {
-                    operand: Operand::LogSumExp,
-                    shape: sums.layout.shape().into(),
-                    scores: shape.into(),
-                    rule: "it must be the scores' shape without the last dimension",
-                });
-            }
-            for (strides, &stride) in strides.iter_mut().zip(sums.layout.strides()) {
-                strides[SUM] = stride as u64;
-            }
-        }
         if call.plan.launches() == 0 {
             return Ok(());
         }
-        let axes = axes(shape, &strides);
-        let sum_axes = axes.iter().map(|axis| (axis.extent, axis.strides[SUM]));
-        if let Some(sums) = sums
-            && rows_meet(sum_axes, 1)
-        {
-            return Err(Error::OutputOverlaps {
-                shape: sums.layout.shape().into(),
-                strides: sums.layout.strides().into(),
-            });
-        }
-        let besides = [
-            (BIAS, self.bias.as_ref().map(|(_, bias)| bias)),
-            (KEEP, self.keep.as_ref()),
-            (HIDE, self.hide.as_ref()),
-            (LENGTHS, self.lengths.as_ref()),
-            (SLOPES, self.slopes.as_ref().map(|(slopes, _)| slopes)),
-            (SINKS, self.sinks.as_ref()),
-        ];
+        let axes = axes(x.layout.shape(), &call.strides);
+        let besides = self.besides();
         let mut buffers = SmallVec::<[_; 9]>::new();
         buffers.push(launch::buffer(x, false));
         buffers.extend(y.map(|y| launch::buffer(y, true)));
         buffers.extend(sums.map(|sums| launch::buffer(sums, true)));
-        for (_, beside) in besides {
+        for (_, _, beside) in besides {
             buffers.extend(beside.map(|beside| cuda_std::emulator::Buffer {
                 address: beside.address,
                 bytes: beside.layout.span() as u64 * beside.elem_bytes,
                 writable: false,
             }));
         }
-        // With sums, dimensions may not merge that did when the plan was made: it says how, not how often.
         for number in 0..walk::pieces(&axes) {
             let piece = walk::piece(&axes, number);
             let place = |side: Option<Side<'_>>, operand: usize| {
@@ -820,7 +875,7 @@ impl<'a> MaskedSoftmax<'a> {
                 rows: piece.rows,
                 cols: call.problem.cols() as u32,
                 layout: RowLayout::new(&dims[..piece.dims().len()]),
-                operands: besides.map(|(operand, beside)| {
+                operands: besides.map(|(_, operand, beside)| {
                     beside.map_or(0, |beside| {
                         beside.address + piece.first[operand] * beside.elem_bytes
                     })
@@ -882,6 +937,13 @@ fn axes(shape: &[usize], strides: &[[u64; OPERANDS]]) -> Axes<OPERANDS> {
     })
 }
 
+/// Reaches no key, whatever the query's number.
+const NO_KEY: Reach = Reach {
+    left: Reach::UNBOUNDED,
+    right: 0,
+    offset: i32::MIN,
+};
+
 /// From a key's element of a mask to the next.
 fn step(stride: usize, keys: usize) -> Result<u32, Error> {
     if keys <= 1 {
@@ -903,20 +965,27 @@ fn reach(left: usize, right: usize, offset: i64) -> Reach {
     }
 }
 
-fn same_stream(first: &Device, second: &Device) -> Result<(), Error> {
-    if first.shares_stream_with(second) {
+/// That what is written shares no memory with `other`.
+fn apart(
+    (operand, written): &(Operand, Elements<'_>),
+    other: Operand,
+    elements: &Elements<'_>,
+) -> Result<(), Error> {
+    if !written.meet(elements) {
         return Ok(());
     }
-    Err(Error::DeviceMismatch {
-        first: first.name().into(),
-        second: second.name().into(),
+    Err(Error::OperandOverlap {
+        written: *operand,
+        written_bytes: written.bytes(),
+        other,
+        other_bytes: elements.bytes(),
     })
 }
 
-/// A tensor for a number of each row.
-fn fresh_sums<T: Element, U: Element>(x: &TensorView<'_, T>) -> Result<Tensor<U>, Error> {
-    let shape = x.shape();
-    Tensor::uninitialised(x.device(), Layout::packed(&shape[..shape.len() - 1])?)
+/// Of a packed tensor with a number for each row of `shape`.
+fn layout_of_sums(shape: &[usize]) -> Result<Layout, Error> {
+    let (_, leading) = shape.split_last().ok_or(Error::RankZero)?;
+    Layout::packed(leading)
 }
 
 #[cfg(test)]
@@ -969,11 +1038,13 @@ mod tests {
             .sink(&sinks);
         masked.plan(&x).unwrap();
         let (layout, view) = (Layout::packed(x.shape()).unwrap(), x.view());
+        let of_sums = layout_of_sums(x.shape()).unwrap();
         let allocations = allocations::count(|| {
             let y = Side::fresh(DType::F32, &layout);
             let results = Some((y, Results::Softmax));
+            let sums = Side::fresh(DType::F32, &of_sums);
             let call = masked
-                .call(view.device(), view.side(), results, Some(DType::F32))
+                .call(view.device(), view.side(), results, Some(sums))
                 .unwrap();
             assert_eq!(call.plan.launches(), 1);
         });

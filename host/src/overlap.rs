@@ -5,7 +5,11 @@
 //! stride first, that gives up a branch as soon as the smaller strides cannot make good the
 //! difference, answers in a few steps.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
+
+use crate::layout::Layout;
 
 /// An unknown of the sum: `stride` times something in `min..=max`.
 #[derive(Clone, Copy)]
@@ -80,7 +84,7 @@ pub(crate) fn rows_meet(dims: impl Iterator<Item = (u64, u64)>, cols: u64) -> bo
     })
 }
 
-/// Rows of one of two tensors of a shape.
+/// Rows of a tensor.
 pub(crate) struct Rows {
     /// Address of the first element.
     pub(crate) address: u64,
@@ -90,35 +94,90 @@ pub(crate) struct Rows {
 
 /// Whether a byte belongs to an element of both tensors.
 ///
-/// `dims` are the leading dimensions of both: extent (at least 1), and stride in bytes of each.
+/// With each come its leading dimensions: extent (at least 1), and stride in bytes.
 /// True also for the rare strides that interleave in ways too intricate to tell.
 pub(crate) fn tensors_meet(
-    dims: impl Iterator<Item = (u64, u64, u64)>,
-    a: &Rows,
-    b: &Rows,
+    (a, dims_a): (&Rows, impl Iterator<Item = (u64, u64)>),
+    (b, dims_b): (&Rows, impl Iterator<Item = (u64, u64)>),
 ) -> bool {
-    let mut terms = Terms::new();
-    for (extent, stride_a, stride_b) in dims {
-        let last = i128::from(extent) - 1;
-        let mut push = |stride: u64, min, max| {
-            if stride != 0 && last != 0 {
-                let stride = stride.into();
-                terms.push(Term { stride, min, max });
-            }
-        };
-        if stride_a == stride_b {
-            push(stride_a, -last, last);
-        } else {
-            push(stride_a, 0, last);
-            push(stride_b, -last, 0);
-        }
-    }
+    let moves = |&(extent, stride): &(u64, u64)| extent > 1 && stride != 0;
+    let mut terms: Terms = dims_a
+        .filter(moves)
+        .map(|(extent, stride)| Term {
+            stride: stride.into(),
+            min: 0,
+            max: i128::from(extent) - 1,
+        })
+        .chain(dims_b.filter(moves).map(|(extent, stride)| Term {
+            stride: stride.into(),
+            min: 1 - i128::from(extent),
+            max: 0,
+        }))
+        .collect();
     largest_first(&mut terms);
+    // Two unknowns with one stride are one.
+    terms.dedup_by(|next, term| {
+        let one = next.stride == term.stride;
+        if one {
+            term.min += next.min;
+            term.max += next.max;
+        }
+        one
+    });
     let distance = i128::from(b.address) - i128::from(a.address);
     let low = distance - (i128::from(a.row_bytes) - 1);
     let high = distance + (i128::from(b.row_bytes) - 1);
     let mut steps = MAX_STEPS;
     can_hit(&terms, low, high, &mut steps)
+}
+
+/// A tensor's elements in memory.
+pub(crate) struct Elements<'a> {
+    /// Of the first; 0: not made yet.
+    pub(crate) address: u64,
+    pub(crate) layout: &'a Layout,
+    pub(crate) elem_bytes: u64,
+}
+
+impl Elements<'_> {
+    /// The addresses from the first to the last.
+    pub(crate) fn bytes(&self) -> Range<u64> {
+        let bytes = self.layout.span() as u64 * self.elem_bytes;
+        self.address..self.address.saturating_add(bytes)
+    }
+
+    /// Whether a byte belongs to an element of both, as far as [`tensors_meet`] can tell.
+    pub(crate) fn meet(&self, other: &Self) -> bool {
+        let (a, b) = (self.bytes(), other.bytes());
+        if a.start == 0 || b.start == 0 || a.end <= b.start || b.end <= a.start {
+            return false;
+        }
+        // Nothing lies between the start and the end of an empty one.
+        if a.is_empty() || b.is_empty() {
+            return false;
+        }
+        let (rows, dims) = self.rows();
+        let (other_rows, other_dims) = other.rows();
+        tensors_meet((&rows, dims), (&other_rows, other_dims))
+    }
+
+    /// As [`tensors_meet`] takes them; there are elements.
+    fn rows(&self) -> (Rows, impl Iterator<Item = (u64, u64)>) {
+        let (shape, strides) = (self.layout.shape(), self.layout.strides());
+        let (elems, leading) = match (shape, strides) {
+            ([leading @ .., cols], [.., 1]) => (*cols, leading.len()),
+            _ => (1, shape.len()),
+        };
+        let rows = Rows {
+            address: self.address,
+            row_bytes: elems as u64 * self.elem_bytes,
+        };
+        // The stride of a single index may be any number, and is not looked at.
+        let bytes = |stride: usize| (stride as u64).wrapping_mul(self.elem_bytes);
+        let dims = shape[..leading].iter().zip(strides);
+        let dims = dims.map(move |(&extent, &stride)| (extent as u64, bytes(stride)));
+        (rows, dims)
+    }
 }
 
 #[cfg(test)]
@@ -184,8 +243,8 @@ mod tests {
                 .collect();
             let in_a: HashSet<u64> = bytes(&strides_a, &a).into_iter().collect();
             let expected = bytes(&strides_b, &b).iter().any(|byte| in_a.contains(byte));
-            let both = strides_a.iter().zip(&strides_b).map(|(&(n, a), &(_, b))| (n, a, b));
-            prop_assert_eq!(tensors_meet(both, &a, &b), expected);
+            let (a, b) = ((&a, strides_a.into_iter()), (&b, strides_b.into_iter()));
+            prop_assert_eq!(tensors_meet(a, b), expected);
         }
     }
 
@@ -204,24 +263,23 @@ mod tests {
     #[test]
     fn columns_side_by_side_do_not_meet() {
         // The two halves of one tensor of 2^20 rows.
-        let dims = || [(1 << 20, 4096, 4096)].into_iter();
-        let left = Rows {
-            address: 1 << 40,
-            row_bytes: 2048,
+        let meet = |address_a, address_b| {
+            let [a, b] = [address_a, address_b].map(|address| Rows {
+                address,
+                row_bytes: 2048,
+            });
+            let dims = || [(1 << 20, 4096)].into_iter();
+            tensors_meet((&a, dims()), (&b, dims()))
         };
-        let right = |address| Rows {
-            address,
-            row_bytes: 2048,
-        };
-        assert!(!tensors_meet(dims(), &left, &right((1 << 40) + 2048)));
-        assert!(!tensors_meet(dims(), &right((1 << 40) + 2048), &left));
-        assert!(tensors_meet(dims(), &left, &right((1 << 40) + 2047)));
+        assert!(!meet(1 << 40, (1 << 40) + 2048));
+        assert!(!meet((1 << 40) + 2048, 1 << 40));
+        assert!(meet(1 << 40, (1 << 40) + 2047));
     }
 
     #[test]
     fn what_is_too_intricate_counts_as_meeting() {
         // Rows of odd and of even numbers never meet, but no reach says so.
-        let dims = |stride: u64| (0..6).map(move |i| (1 << 20, stride + 2 * i, 0));
+        let dims = (0..6).map(|i| (1 << 20, (1 << 10) + 2 * i));
         let a = Rows {
             address: 0,
             row_bytes: 1,
@@ -230,6 +288,46 @@ mod tests {
             address: (1 << 22) + 1,
             row_bytes: 1,
         };
-        assert!(tensors_meet(dims(1 << 10), &a, &b));
+        assert!(tensors_meet((&a, dims), (&b, [].into_iter())));
+    }
+    #[test]
+    fn elements_meet_where_a_byte_is_in_both() {
+        let layout = |shape: &[usize], strides: &[usize]| Layout::strided(shape, strides).unwrap();
+        let meet = |a: (u64, &Layout), b: (u64, &Layout)| {
+            let of = |(address, layout), elem_bytes| Elements {
+                address,
+                layout,
+                elem_bytes,
+            };
+            let (a, b) = (of(a, 4), of(b, 1));
+            assert_eq!(a.meet(&b), b.meet(&a));
+            a.meet(&b)
+        };
+        let rows = layout(&[3, 5], &[8, 1]);
+        let (byte, scalar) = (layout(&[1], &[1]), layout(&[], &[]));
+        for (at, inside) in [
+            (-1, false),
+            (0, true),
+            (19, true),
+            (20, false),
+            (31, false),
+            (32, true),
+            (83, true),
+            (84, false),
+        ] {
+            let address = 4096u64.wrapping_add_signed(at);
+            assert_eq!(meet((4096, &rows), (address, &byte)), inside, "{at}");
+            assert_eq!(meet((4096, &rows), (address, &scalar)), inside, "{at}");
+        }
+        // Bytes in every row's gap, and every second byte.
+        let (gaps, seconds) = (layout(&[3, 12], &[32, 1]), layout(&[40], &[2]));
+        assert!(!meet((4096, &rows), (4096 + 20, &gaps)));
+        assert!(meet((4096, &rows), (4096 + 19, &gaps)));
+        assert!(meet((4096, &rows), (4096 + 1, &seconds)));
+        // Nothing, and what has no place yet.
+        assert!(!meet((4096, &rows), (4100, &layout(&[0], &[1]))));
+        assert!(!meet((0, &rows), (4, &byte)));
+        let single = layout(&[1, 1], &[usize::MAX, usize::MAX]);
+        assert!(meet((4096, &rows), (4096, &single)));
     }
 }

@@ -3,7 +3,7 @@
 use kernels_gpu::row::{MAX_DIMS, MAX_ROWS, RowLayout};
 
 use crate::layout::{Layout, MAX_ELEMS};
-use crate::overlap::{Rows, rows_meet, tensors_meet};
+use crate::overlap::{Elements, Rows, rows_meet, tensors_meet};
 use crate::walk::{self, Axes};
 use crate::{DType, Element, Error, Input, Operand, Output};
 
@@ -240,22 +240,17 @@ impl Problem {
             return false;
         }
         let cols = u64::from(self.cols);
+        let rows = |address, elem_bytes| Rows {
+            address,
+            row_bytes: cols * elem_bytes,
+        };
+        let dims = |side: usize, elem_bytes| {
+            let axes = self.dims.iter();
+            axes.map(move |axis| (axis.extent, axis.strides[side] * elem_bytes))
+        };
         tensors_meet(
-            self.dims.iter().map(|axis| {
-                (
-                    axis.extent,
-                    axis.strides[0] * bytes_in,
-                    axis.strides[1] * bytes_out,
-                )
-            }),
-            &Rows {
-                address: input,
-                row_bytes: cols * bytes_in,
-            },
-            &Rows {
-                address: output,
-                row_bytes: cols * bytes_out,
-            },
+            (&rows(input, bytes_in), dims(0, bytes_in)),
+            (&rows(output, bytes_out), dims(1, bytes_out)),
         )
     }
 
@@ -300,6 +295,14 @@ impl Problem {
 }
 
 impl<'a> Side<'a> {
+    pub(crate) fn elements(&self) -> Elements<'a> {
+        Elements {
+            address: self.address,
+            layout: self.layout,
+            elem_bytes: self.dtype.size_bytes() as u64,
+        }
+    }
+
     /// A tensor that is yet to be made; address 0 is a multiple of everything.
     pub(crate) fn fresh(dtype: DType, layout: &'a Layout) -> Self {
         Self {

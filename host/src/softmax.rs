@@ -158,12 +158,7 @@ impl Softmax {
         y: impl Output<'y, Elem: Element>,
     ) -> Result<(), Error> {
         let (x, y) = (x.into_view(), y.into_view_mut());
-        if !x.device().shares_stream_with(y.device()) {
-            return Err(Error::DeviceMismatch {
-                first: x.device().name().into(),
-                second: y.device().name().into(),
-            });
-        }
+        x.device().check_shares_stream_with(y.device())?;
         // SAFETY: both views vouch for their memory, and the device's stream orders all work on it.
         unsafe { self.run(x.device(), x.side(), y.side()) }
     }

@@ -228,8 +228,8 @@ impl<T: Scalar> Tensor<T> {
     ///
     /// # Errors
     ///
-    /// Where the device fails, now or in work that was still to be done, or the stream is being
-    /// captured.
+    /// Where the device fails, now or in work that was still to be done, the host's memory is exhausted, or the
+    /// stream is being captured.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         self.view().to_vec()
     }
@@ -354,23 +354,27 @@ impl<'a, T: Scalar> TensorView<'a, T> {
     ///
     /// # Errors
     ///
-    /// Where the device fails, now or in work that was still to be done, or the stream is being
-    /// captured.
+    /// Where the device fails, now or in work that was still to be done, the host's memory is exhausted, or the
+    /// stream is being captured.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let layout = self.layout();
         let span = layout.span();
-        let mut elems = Vec::<T>::with_capacity(span);
+        let mut elems = vec_with_room::<T>(span)?;
         // SAFETY: the view's memory spans as many elements, and so does the vector's. All are
-        // initialised, and any bits are an element.
+        // initialised, and values of the type: tensors get no others, and `from_raw` asks for it.
         unsafe {
-            let (to, bytes) = (elems.as_mut_ptr().cast(), span * size_of::<T>());
-            self.place.device.download(to, self.place.address, bytes)?;
+            let (to, bytes) = (elems.as_mut_ptr(), span * size_of::<T>());
+            self.place
+                .device
+                .download(to.cast(), self.place.address, bytes)?;
             elems.set_len(span);
         }
         if layout.is_packed() {
             return Ok(elems);
         }
-        Ok(layout.offsets().map(|offset| elems[offset]).collect())
+        let mut gathered = vec_with_room(layout.len())?;
+        gathered.extend(layout.offsets().map(|offset| elems[offset]));
+        Ok(gathered)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -524,7 +528,8 @@ impl<'a> Place<'a> {
         }
         Ok(Self {
             device,
-            address,
+            // Without an element any address will do, and this one is none that slices could take past the end.
+            address: if needed == 0 { 0 } else { address },
             layout: Cow::Owned(layout),
         })
     }
@@ -552,6 +557,19 @@ impl<'a> Place<'a> {
             layout: &self.layout,
             address: self.address,
         }
+    }
+}
+
+/// An empty vector with room for `len` elements: a view repeats elements as often as its shape says, far beyond what
+/// memory holds.
+fn vec_with_room<T>(len: usize) -> Result<Vec<T>, Error> {
+    let mut elems = Vec::new();
+    match elems.try_reserve_exact(len) {
+        Ok(()) => Ok(elems),
+        Err(_) => Err(Error::OutOfMemory {
+            bytes: len * size_of::<T>(),
+            device: "the host".into(),
+        }),
     }
 }
 

@@ -4,104 +4,14 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 
-use std::path::{Path, PathBuf};
-use std::process::{self, Command};
-use std::sync::OnceLock;
-use std::{env, fs, ptr};
+mod common;
 
+use std::ptr;
+
+use common::with_fake;
 use cuda_driver::{CUcontext, CUstream, Driver};
 use warp_softmax::bench_support::{self, Event, Graph};
-use warp_softmax::{DType, Device, Error, Problem, Softmax, Tensor, TensorView};
-
-/// Set in the child to the test's name.
-const CHILD: &str = "WARP_SOFTMAX_TEST_CHILD";
-
-/// Runs `body` in a process of its own with the fake driver, because a process opens one driver and
-/// keeps it. There this function calls `body` with the log; `test` is the calling test's name.
-fn with_fake(test: &str, variables: &[(&str, &str)], body: impl FnOnce(Log)) {
-    with_library(test, fake_driver, variables, body);
-}
-
-fn with_library(
-    test: &str,
-    library: fn() -> &'static Path,
-    variables: &[(&str, &str)],
-    body: impl FnOnce(Log),
-) {
-    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.log"));
-    if env::var(CHILD).is_ok_and(|name| name == test) {
-        fs::write(&log, "").unwrap();
-        return body(Log { path: log, read: 0 });
-    }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact"])
-        .env_remove("WARP_SOFTMAX_DEVICE")
-        .env_remove("WARP_SOFTMAX_ARCH")
-        .env(CHILD, test)
-        .env("FAKE_CUDA_LOG", &log)
-        .env("WARP_SOFTMAX_LIBCUDA", library())
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        // A misspelt name would run no test at all.
-        output.status.success() && text.contains("1 passed"),
-        "{test}: {}\n{text}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-}
-
-/// The fake driver, compiled by the first test that wants it.
-fn fake_driver() -> &'static Path {
-    static FAKE: OnceLock<PathBuf> = OnceLock::new();
-    FAKE.get_or_init(|| {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake_driver.so");
-        // Renamed when done: another process may have the old one open.
-        let unfinished = path.with_extension(process::id().to_string());
-        let output = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into()))
-            .args([
-                "--edition=2024",
-                "--crate-type=cdylib",
-                "--crate-name=cuda",
-                "-o",
-            ])
-            .arg(&unfinished)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake/driver.rs"))
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        fs::rename(unfinished, &path).unwrap();
-        path
-    })
-}
-
-/// The fake driver's log.
-struct Log {
-    path: PathBuf,
-    read: usize,
-}
-
-impl Log {
-    /// The lines since the last call of this.
-    fn lines(&mut self) -> Vec<String> {
-        let text = fs::read_to_string(&self.path).unwrap();
-        let lines: Vec<String> = text.lines().skip(self.read).map(Into::into).collect();
-        self.read += lines.len();
-        lines
-    }
-
-    /// The functions called since the last call of this.
-    fn calls(&mut self) -> Vec<String> {
-        let function = |line: String| line.split(' ').next().unwrap().to_owned();
-        self.lines().into_iter().map(function).collect()
-    }
-}
+use warp_softmax::{Align, DType, Device, Error, Problem, Softmax, Tensor, TensorView};
 
 fn stream_of(device: &Device) -> String {
     format!("{:#x}", bench_support::raw_stream(device) as usize)
@@ -271,6 +181,46 @@ fn a_thread_keeps_the_context_it_had() {
     });
 }
 
+/// Each thread of another context than the tensor's, and one of none.
+#[test]
+fn a_tensor_may_be_used_and_dropped_under_any_context() {
+    with_fake(
+        "a_tensor_may_be_used_and_dropped_under_any_context",
+        &[],
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            let (stream, elsewhere) = (stream_of(&device), Device::cuda(1).unwrap());
+            for current in [0x1001, 0xabc, 0] {
+                let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+                let y = Softmax::new().forward(&x).unwrap();
+                log.lines();
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        set_current(current);
+                        elsewhere.synchronize().unwrap();
+                        y.to_vec().unwrap();
+                        drop((x, y));
+                        // Where there was none, the first to be used stays: the other GPU's.
+                        let left = if current == 0 { 0x1001 } else { current };
+                        let driver = Driver::load().unwrap();
+                        assert_eq!(driver.ctx_get_current().unwrap(), context(left));
+                    });
+                });
+                let freed: Vec<_> = log
+                    .lines()
+                    .into_iter()
+                    .filter(|line| line.starts_with("cuMemFreeAsync"))
+                    .collect();
+                assert_eq!(freed.len(), 2);
+                assert!(
+                    freed.iter().all(|line| line.ends_with(&stream)),
+                    "{freed:?}"
+                );
+            }
+        },
+    );
+}
+
 #[test]
 fn capture_needs_prepared_kernels_and_memory() {
     with_fake(
@@ -364,6 +314,16 @@ fn a_stream_of_somebody_else_s_is_used_and_not_destroyed() {
             // SAFETY: the fake driver knows the handle.
             let refused = unsafe { Device::from_raw_stream(0, elsewhere.cast()) };
             assert!(matches!(refused, Err(Error::ForeignStream { ordinal: 0 })));
+            // CU_STREAM_LEGACY is the default stream as well.
+            // SAFETY: always a stream.
+            let legacy = unsafe { Device::from_raw_stream(0, ptr::without_provenance_mut(1)) };
+            let x = default.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+            let mut y = legacy.unwrap().zeros::<f32>([2]).unwrap();
+            Softmax::new().forward_into(&x, &mut y).unwrap();
+            // CU_STREAM_PER_THREAD would be two streams in two threads, and count as one.
+            // SAFETY: refused.
+            let refused = unsafe { Device::from_raw_stream(0, ptr::without_provenance_mut(2)) };
+            assert!(matches!(refused, Err(Error::PerThreadStream)));
         },
     );
 }
@@ -377,19 +337,78 @@ fn tensors_of_different_streams_do_not_mix() {
             Device::cuda(1).unwrap(),
             Device::emulator(),
         ];
-        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        let x = device.zeros::<f32>([1, 1, 2, 2]).unwrap();
         for other in others {
-            let mut y = other.zeros::<f32>([2]).unwrap();
+            let mut y = other.zeros::<f32>([1, 1, 2, 2]).unwrap();
+            let mut sums = other.zeros::<f32>([1, 1, 2]).unwrap();
+            let bias = other.zeros::<f32>([2]).unwrap();
+            let mask = other.zeros::<bool>([2]).unwrap();
+            let lengths = other.zeros::<u32>([1]).unwrap();
+            let of_heads = other.zeros::<f32>([1]).unwrap();
+            let mut own = device.zeros::<f32>([1, 1, 2, 2]).unwrap();
             log.lines();
-            let mixed = Softmax::new().forward_into(&x, &mut y);
-            assert!(
-                matches!(mixed, Err(Error::DeviceMismatch { .. })),
-                "{other:?}"
-            );
+            let masked = Softmax::new().masked();
+            let with = [
+                masked.clone().additive(&bias),
+                masked.clone().keep(&mask),
+                masked.clone().hide(&mask),
+                masked.clone().key_lengths(&lengths),
+                masked.clone().alibi(&of_heads, Align::TopLeft),
+                masked.clone().sink(&of_heads),
+            ];
+            let mut mixed = vec![
+                Softmax::new().forward_into(&x, &mut y),
+                masked.forward_into(&x, &mut y),
+                masked.log_softmax_into(&x, &mut y),
+                masked.logsumexp_into(&x, &mut sums),
+                masked.forward_with_logsumexp_into(&x, &mut y, &mut sums),
+                masked.forward_with_logsumexp_into(&x, &mut own, &mut sums),
+            ];
+            for masked in &with {
+                mixed.push(masked.forward(&x).map(drop));
+                mixed.push(masked.forward_in_place(&mut own));
+                mixed.push(masked.logsumexp(&x).map(drop));
+                mixed.push(masked.plan(&x).map(drop));
+                mixed.push(masked.prepare_as::<f32>(&x));
+            }
+            for (call, result) in mixed.into_iter().enumerate() {
+                match result {
+                    Err(Error::DeviceMismatch { first, second }) => {
+                        let place = |device: &Device| match device.is_cuda() {
+                            true => format!("{}, stream {}", device.name(), stream_of(device)),
+                            false => device.name().to_owned(),
+                        };
+                        assert_eq!((first, second), (place(&device), place(&other)));
+                    }
+                    result => panic!("call {call}: {result:?}"),
+                }
+            }
             assert_eq!(log.calls(), [""; 0]);
         }
-        let mut y = device.clone().zeros::<f32>([2]).unwrap();
+        let mut y = device.clone().zeros::<f32>([1, 1, 2, 2]).unwrap();
         Softmax::new().forward_into(&x, &mut y).unwrap();
+    });
+}
+
+/// A panic on the way leaves no capture behind.
+#[test]
+fn a_panic_ends_the_capture() {
+    with_fake("a_panic_ends_the_capture", &[], |_| {
+        let device = Device::cuda(0).unwrap();
+        let mut dropped = Some(device.zeros::<f32>([2]).unwrap());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            // SAFETY: there will be no graph.
+            let _ = unsafe {
+                Graph::capture(&device, || {
+                    drop(dropped.take());
+                    panic!("in the middle")
+                })
+            };
+        }));
+        assert!(panicked.is_err());
+        device.synchronize().unwrap();
+        let x = device.tensor_from(&[1.0f32, 2.0], [2]).unwrap();
+        assert_eq!(x.to_vec().unwrap(), [1.0, 2.0]);
     });
 }
 
@@ -447,25 +466,6 @@ fn the_older_ptx_is_taken_where_it_is_named() {
 }
 
 #[test]
-fn a_gpu_that_is_too_old_is_refused() {
-    let capability = [("FAKE_CUDA_CAPABILITY", "7.5")];
-    with_fake(
-        "a_gpu_that_is_too_old_is_refused",
-        &capability,
-        |mut log| {
-            let error = Device::cuda(0).unwrap_err();
-            assert!(error.is_unavailable());
-            let text = "Fake GPU is of compute capability 7.5; the kernels need 8.0 or more";
-            assert_eq!(error.to_string(), text);
-            let device = Device::auto().unwrap();
-            assert!(!device.is_cuda());
-            assert_eq!(device.reason(), text);
-            assert_eq!(log.calls(), [""; 0], "no context is made for it");
-        },
-    );
-}
-
-#[test]
 fn auto_takes_the_first_gpu() {
     with_fake("auto_takes_the_first_gpu", &[], |_| {
         let device = Device::auto().unwrap();
@@ -501,81 +501,6 @@ fn auto_refuses_what_the_variable_may_not_say() {
              it may be auto, cuda, cuda:N with a GPU's number N, or emulator"
         );
     });
-}
-
-#[test]
-fn without_a_driver_there_is_the_emulator() {
-    let missing = || Path::new("/nowhere/libcuda.so.1");
-    with_library(
-        "without_a_driver_there_is_the_emulator",
-        missing,
-        &[],
-        |_| {
-            let device = Device::auto().unwrap();
-            assert!(!device.is_cuda());
-            assert!(device.name().starts_with("emulator, "), "{}", device.name());
-            assert!(
-                device.reason().contains("/nowhere/libcuda.so.1"),
-                "{}",
-                device.reason()
-            );
-            let error = Device::cuda(0).unwrap_err();
-            assert!(error.is_unavailable() && matches!(error, Error::NoDriver { .. }));
-            let x = device.tensor_from(&[1.0f32, 1.0], [2]).unwrap();
-            assert_eq!(
-                Softmax::new().forward(&x).unwrap().to_vec().unwrap(),
-                [0.5, 0.5]
-            );
-        },
-    );
-}
-
-#[test]
-fn exhausted_memory_is_an_error_of_its_own() {
-    let fail = [("FAKE_CUDA_FAIL", "cuMemAllocAsync=2")];
-    with_fake("exhausted_memory_is_an_error_of_its_own", &fail, |_| {
-        let error = Device::cuda(0).unwrap().zeros::<f32>([10]).unwrap_err();
-        assert!(
-            matches!(error, Error::OutOfMemory { bytes: 40, .. }),
-            "{error}"
-        );
-        assert!(error.is_unavailable());
-    });
-}
-
-#[test]
-fn a_failed_launch_says_which_call_and_why() {
-    let fail = [("FAKE_CUDA_FAIL", "cuLaunchKernel=719")];
-    with_fake("a_failed_launch_says_which_call_and_why", &fail, |_| {
-        let device = Device::cuda(0).unwrap();
-        let x: Tensor<f32> = device.zeros([10]).unwrap();
-        let error = Softmax::new().forward(&x).unwrap_err();
-        assert!(error.is_launch_failure());
-        assert_eq!(
-            error.to_string(),
-            "cuLaunchKernel failed: CUDA_ERROR_LAUNCH_FAILED (719)"
-        );
-        assert!(std::error::Error::source(&error).is_some());
-    });
-}
-
-#[test]
-fn a_kernel_that_does_not_load_comes_with_the_compiler_s_log() {
-    let fail = [("FAKE_CUDA_FAIL", "cuModuleLoadDataEx=218")];
-    with_fake(
-        "a_kernel_that_does_not_load_comes_with_the_compiler_s_log",
-        &fail,
-        |_| {
-            let device = Device::cuda(0).unwrap();
-            let x: Tensor<f32> = device.zeros([10]).unwrap();
-            let error = Softmax::new().forward(&x).unwrap_err();
-            assert!(matches!(error, Error::Load { .. }) && error.is_launch_failure());
-            assert!(
-                error.to_string().contains("ptxas fatal: it will not do"),
-                "{error}"
-            );
-        },
-    );
 }
 
 #[test]

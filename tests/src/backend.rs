@@ -37,7 +37,7 @@ pub fn cuda() -> Option<Backend> {
             Some(device)
         }
         Err(error) => {
-            println!("no GPU here: {error}");
+            println!("no GPU here: {}", error.chain());
             None
         }
     });
@@ -159,7 +159,7 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         match error {
             Error::WayNotPossible { .. } => Self::Way,
-            error => Self::Other(error.to_string()),
+            error => Self::Other(error.chain()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rules about the sources that no compiler checks.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -149,4 +150,53 @@ fn the_driver_is_called_in_the_device_module_only() {
             );
         }
     }
+}
+
+/// The names in backticks in a table's cell.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn security_md_names_every_file_with_unsafe_code() {
+    // In two pieces, or this test would be what it looks for.
+    let word = concat!("un", "safe");
+    let is_word = |text: &&str| *text == word;
+    let words = |line: &str| {
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(is_word).count()
+    };
+    let with_unsafe: BTreeSet<String> = sources(".")
+        .into_iter()
+        .filter(|(_, text)| code(text).any(|(_, line)| words(line) > 0))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(with_unsafe.len() > 50, "only {} files", with_unsafe.len());
+
+    let page = fs::read_to_string(workspace().join("SECURITY.md")).expect("SECURITY.md");
+    let (_, table) = page
+        .split_once("| folder | files |")
+        .expect("the table of files");
+    let mut named = BTreeSet::new();
+    for row in table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+    {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let &[_, folder, files, _, tests, _] = &cells[..] else {
+            panic!("{row}");
+        };
+        let folder = names(folder).next().expect("a folder");
+        for file in names(files) {
+            assert!(named.insert(format!("{folder}/{file}")), "twice: {file}");
+        }
+        for test in names(tests) {
+            assert!(workspace().join(test).is_file(), "there is no {test}");
+        }
+    }
+    let missing: Vec<_> = with_unsafe.difference(&named).collect();
+    assert!(missing.is_empty(), "not in SECURITY.md: {missing:?}");
+    let stale: Vec<_> = named.difference(&with_unsafe).collect();
+    assert!(stale.is_empty(), "SECURITY.md is stale: {stale:?}");
 }

@@ -12,7 +12,8 @@ use crate::{CUresult, Version};
 
 /// A status other than `CUDA_SUCCESS`, as the driver returned it.
 ///
-/// Displays as `CUDA_ERROR_OUT_OF_MEMORY (2): out of memory`; name and text come from the driver.
+/// Displays as `CUDA_ERROR_OUT_OF_MEMORY (2): out of memory`; name and text come from the driver. Where
+/// there is a [`remedy`](Self::remedy), it follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CuError(
     /// The number in `cuda.h`. A newer driver may return one that no header here knows.
@@ -62,6 +63,38 @@ impl CuError {
         )
     }
 
+    /// Whether the context is not there any more, as after `cudaDeviceReset`.
+    pub fn is_context_destroyed(&self) -> bool {
+        matches!(self.0, 201 | 709)
+    }
+
+    /// What to do about it, where it is the machine's set-up that is at fault.
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self.0 {
+            34 => {
+                "the toolkit's stub was opened in place of the driver: take its folder off LD_LIBRARY_PATH"
+            }
+            46 => {
+                "another process has the GPU to itself: end it, or see the compute mode in nvidia-smi"
+            }
+            221 => {
+                "libnvidia-ptxjitcompiler.so.1 comes with the driver: install it, and in a container ask for \
+                 the driver capability `compute`"
+            }
+            222 => "the PTX is newer than the driver: update the NVIDIA driver",
+            223 => "unset CUDA_DISABLE_PTX_JIT",
+            802 => "start the fabric manager, which GPUs behind NVSwitch need, and try again",
+            803 => {
+                "the driver's library and its kernel module are of different versions: reload the module, \
+                 or restart the machine"
+            }
+            804 => {
+                "a compatibility library was opened that this GPU does not take: use the driver's own libcuda"
+            }
+            _ => return None,
+        })
+    }
+
     pub(crate) fn c_name(&self) -> Option<&'static CStr> {
         driver_text(self.0, c"cuGetErrorName").or_else(|| codes::name(self.0))
     }
@@ -90,8 +123,11 @@ impl fmt::Display for CuError {
             Some(name) => write!(f, "{name} ({})", self.0)?,
             None => write!(f, "CUDA error {}", self.0)?,
         }
-        match self.description() {
-            Some(description) => write!(f, ": {description}"),
+        if let Some(description) = self.description() {
+            write!(f, ": {description}")?;
+        }
+        match self.remedy() {
+            Some(remedy) => write!(f, " ({remedy})"),
             None => Ok(()),
         }
     }
@@ -114,6 +150,8 @@ pub(crate) fn output<T>(mut value: T, call: impl FnOnce(&mut T) -> CUresult) -> 
 }
 
 /// Why there is no [`Driver`](crate::Driver).
+///
+/// The text says what to do, too. A driver's status is part of it, and no [`source`](Error::source) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -140,6 +178,11 @@ pub enum DriverError {
         /// The oldest CUDA that will do.
         needed: Version,
     },
+    /// The driver has no GPU to show.
+    NoDevice {
+        /// What `CUDA_VISIBLE_DEVICES` holds, if it is set.
+        visible_devices: Option<String>,
+    },
     /// The driver is there and does not start.
     Failed {
         /// The function that returned the error.
@@ -155,19 +198,36 @@ impl fmt::Display for DriverError {
             Self::UnsupportedPlatform => {
                 f.write_str("no CUDA driver on this platform: Linux on x86-64 or aarch64 is needed")
             }
-            Self::NotFound { library, reason } => {
-                write!(f, "no CUDA driver: cannot open {library}: {reason}")
-            }
+            Self::NotFound { library, reason } => write!(
+                f,
+                "no CUDA driver: cannot open {library}: {reason} \
+                 (install the NVIDIA driver, or name its library in {})",
+                crate::LIBRARY_VARIABLE
+            ),
             Self::MissingSymbol { symbol } => write!(
                 f,
                 "the CUDA driver library has no function {symbol}, which CUDA {} has: \
-                 it is damaged, or not a driver",
-                crate::Driver::MINIMUM_VERSION
+                 it is damaged, or not a driver (install the NVIDIA driver anew, or see what {} names)",
+                crate::Driver::MINIMUM_VERSION,
+                crate::LIBRARY_VARIABLE
             ),
             Self::TooOld { found, needed } => write!(
                 f,
                 "the CUDA driver is too old: it supports CUDA {found}, \
-                 and CUDA {needed} or newer is needed"
+                 and CUDA {needed} or newer is needed (update the NVIDIA driver to 530 or newer)"
+            ),
+            Self::NoDevice {
+                visible_devices: Some(named),
+            } => write!(
+                f,
+                "the CUDA driver shows no GPU: CUDA_VISIBLE_DEVICES is `{named}`, which hides all that it does not \
+                 name (unset it, or name one, such as 0)"
+            ),
+            Self::NoDevice {
+                visible_devices: None,
+            } => f.write_str(
+                "the CUDA driver shows no GPU (see whether nvidia-smi lists one, and in a container, whether it was \
+                 given one)",
             ),
             Self::Failed { function, error } => {
                 write!(
@@ -179,16 +239,10 @@ impl fmt::Display for DriverError {
     }
 }
 
-impl Error for DriverError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Failed { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
+impl Error for DriverError {}
 
-/// A module that the driver would not load, and what its compiler said.
+/// A module that the driver would not load, and what its compiler said. The text has both, so that there is no
+/// [`source`](Error::source) beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModuleLoadError {
     /// What the driver returned.
@@ -207,8 +261,4 @@ impl fmt::Display for ModuleLoadError {
     }
 }
 
-impl Error for ModuleLoadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.error)
-    }
-}
+impl Error for ModuleLoadError {}

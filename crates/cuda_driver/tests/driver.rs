@@ -183,6 +183,27 @@ fn errors_are_named_by_the_driver() {
 }
 
 #[test]
+fn what_the_set_up_is_at_fault_for_says_what_to_do() {
+    for (status, words) in [
+        (34, "LD_LIBRARY_PATH"),
+        (46, "nvidia-smi"),
+        (221, "libnvidia-ptxjitcompiler.so.1"),
+        (222, "update the NVIDIA driver"),
+        (223, "CUDA_DISABLE_PTX_JIT"),
+        (802, "fabric manager"),
+        (803, "reload the module"),
+        (804, "the driver's own libcuda"),
+    ] {
+        let text = CuError(status).to_string();
+        assert!(
+            text.contains(words) && text.contains(&status.to_string()),
+            "{text}"
+        );
+    }
+    assert_eq!(CuError(1).remedy(), None);
+}
+
+#[test]
 fn errors_that_lose_the_context_are_sticky() {
     for sticky in [214, 700, 702, 710, 714, 716, 719, 721, 911] {
         assert!(CuError(sticky).is_sticky(), "{sticky}");
@@ -190,4 +211,8 @@ fn errors_that_lose_the_context_are_sticky() {
     for other in [1, 2, 100, 218, 600, 701, 709, 713, 720, 801, 900, 999] {
         assert!(!CuError(other).is_sticky(), "{other}");
     }
+    for status in [201, 709] {
+        assert!(CuError(status).is_context_destroyed(), "{status}");
+    }
+    assert!(!CuError(700).is_context_destroyed());
 }

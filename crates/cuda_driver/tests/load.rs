@@ -6,6 +6,11 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::ptr;
+use std::sync::Barrier;
+use std::thread;
+
 use common::{Library, MISSING, in_own_process};
 use cuda_driver::{CuError, Driver, DriverError, Version};
 
@@ -27,9 +32,34 @@ fn missing_library_is_named() {
         assert!(reason.contains("No such file"), "{reason}");
         assert_eq!(
             error.to_string(),
-            format!("no CUDA driver: cannot open {MISSING}: {reason}")
+            format!(
+                "no CUDA driver: cannot open {MISSING}: {reason} \
+                 (install the NVIDIA driver, or name its library in WARP_SOFTMAX_LIBCUDA)"
+            )
         );
         assert_eq!(load_error(), error, "the same answer again");
+    });
+}
+
+#[test]
+fn threads_find_one_driver() {
+    fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<Driver>();
+    crosses_threads::<DriverError>();
+    in_own_process("threads_find_one_driver", Library::Fake, &[], || {
+        let start = Barrier::new(16);
+        let load = || {
+            start.wait();
+            Driver::load().map(ptr::from_ref).unwrap().addr()
+        };
+        let found: BTreeSet<usize> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(load)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_eq!(found.len(), 1);
     });
 }
 
@@ -82,7 +112,8 @@ fn too_old_driver_is_refused_with_both_versions() {
         assert_eq!(error, expected);
         assert_eq!(
             error.to_string(),
-            "the CUDA driver is too old: it supports CUDA 12.0, and CUDA 12.1 or newer is needed"
+            "the CUDA driver is too old: it supports CUDA 12.0, and CUDA 12.1 or newer is needed \
+             (update the NVIDIA driver to 530 or newer)"
         );
     });
 }
@@ -93,7 +124,11 @@ fn missing_function_is_named() {
         let error = load_error();
         let symbol = "cuMemAlloc_v2";
         assert_eq!(error, DriverError::MissingSymbol { symbol });
-        assert!(error.to_string().contains("no function cuMemAlloc_v2"));
+        assert_eq!(
+            error.to_string(),
+            "the CUDA driver library has no function cuMemAlloc_v2, which CUDA 12.1 has: it is damaged, or not a \
+             driver (install the NVIDIA driver anew, or see what WARP_SOFTMAX_LIBCUDA names)"
+        );
     });
 }
 
@@ -110,12 +145,46 @@ fn assert_init_fails(status: i32, text: &str) {
     );
 }
 
+/// `error` where `cuInit` finds no GPU and `CUDA_VISIBLE_DEVICES` holds `visible`.
+fn assert_no_device(test: &str, visible: Option<&str>, text: &str) {
+    let mut variables = vec![("FAKE_CUDA_INIT", "100")];
+    variables.extend(visible.map(|value| ("CUDA_VISIBLE_DEVICES", value)));
+    in_own_process(test, Library::Fake, &variables, || {
+        let error = load_error();
+        let visible_devices = visible.map(Into::into);
+        assert_eq!(error, DriverError::NoDevice { visible_devices });
+        assert_eq!(error.to_string(), text);
+    });
+}
+
 #[test]
-fn no_device_is_reported_as_such() {
-    let test = "no_device_is_reported_as_such";
-    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "100")], || {
-        // This driver has no name for it.
-        assert_init_fails(100, "CUDA_ERROR_NO_DEVICE (100)");
+fn no_device_says_where_to_look() {
+    assert_no_device(
+        "no_device_says_where_to_look",
+        None,
+        "the CUDA driver shows no GPU (see whether nvidia-smi lists one, and in a container, whether it was given one)",
+    );
+}
+
+#[test]
+fn hidden_devices_are_told_from_absent_ones() {
+    assert_no_device(
+        "hidden_devices_are_told_from_absent_ones",
+        Some(""),
+        "the CUDA driver shows no GPU: CUDA_VISIBLE_DEVICES is ``, which hides all that it does not name \
+         (unset it, or name one, such as 0)",
+    );
+}
+
+#[test]
+fn a_status_of_the_set_up_comes_with_its_remedy() {
+    let test = "a_status_of_the_set_up_comes_with_its_remedy";
+    in_own_process(test, Library::Fake, &[("FAKE_CUDA_INIT", "803")], || {
+        assert_init_fails(
+            803,
+            "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803) (the driver's library and its kernel module are of different \
+             versions: reload the module, or restart the machine)",
+        );
     });
 }
 

@@ -68,8 +68,7 @@ pub fn run(arguments: lexopt::Parser, out: &mut impl Write) -> Result<()> {
     fs::create_dir_all(&options.folder)
         .with_context(|| format!("cannot make the folder {}", options.folder.display()))?;
 
-    // The library's errors tell their causes themselves.
-    let device = Device::auto().map_err(anyhow::Error::msg)?;
+    let device = Device::auto()?;
     writeln!(out, "device    {}", device.name())?;
     writeln!(
         out,

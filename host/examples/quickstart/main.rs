@@ -55,8 +55,7 @@ pub fn run(arguments: lexopt::Parser, out: &mut impl Write) -> Result<()> {
     let attention = Attention::read()?;
     let [sentences, heads, tokens] = attention.extents;
 
-    // The library's errors tell their causes themselves.
-    let device = Device::auto().map_err(anyhow::Error::msg)?;
+    let device = Device::auto()?;
     tell(out, "device", device.name())?;
     tell(out, "", device.reason())?;
     let input = format!(

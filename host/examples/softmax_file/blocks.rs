@@ -100,10 +100,7 @@ impl Work<'_> {
                 .data
                 .read_exact(bytes_in)
                 .context("the input was cut while it was read")?;
-            // The library's errors tell their causes themselves.
-            let results = self
-                .rows::<T, U>(&T::read(bytes_in), cols)
-                .map_err(anyhow::Error::msg)?;
+            let results = self.rows::<T, U>(&T::read(bytes_in), cols)?;
             bytes_out.clear();
             U::write(&results, &mut bytes_out);
             output

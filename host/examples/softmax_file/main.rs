@@ -45,8 +45,7 @@ pub fn run(command_line: lexopt::Parser, report: &mut impl Write) -> Result<()> 
     let shape = input.shape.clone();
     let header = input.format.header(dtype, &shape)?;
 
-    // The library's errors tell their causes themselves.
-    let device = arguments.device.open().map_err(anyhow::Error::msg)?;
+    let device = arguments.device.open()?;
     let mut output = NewFile::create(&arguments.output)?;
     output.write_all(&header)?;
     let work = Work {

@@ -3,14 +3,15 @@
 //!
 //! A device that is the emulator is an error, except where it says otherwise.
 
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use cuda_driver::{CUevent, CUgraphExec, CaptureMode, EventTiming};
+use cuda_driver::{CUevent, CUgraph, CUgraphExec, CaptureMode, EventTiming};
 
 use super::cuda::{Queue, failed};
 use super::{Backend, Device, emulated};
-use crate::{Element, Error, Input, Output, Softmax, launch};
+use crate::{Element, Error, Input, Operand, Output, Softmax, launch};
 
 fn queue(device: &Device) -> Result<&Queue, Error> {
     match &device.inner.backend {
@@ -77,6 +78,48 @@ impl Drop for Event {
     }
 }
 
+/// A capture that has begun. It ends when this goes, or a panic would leave the stream capturing.
+struct Capturing<'a> {
+    queue: &'a Queue,
+}
+
+/// What was captured, to be made a [`Graph`].
+struct Captured<'a> {
+    queue: &'a Queue,
+    graph: CUgraph,
+}
+
+impl<'a> Capturing<'a> {
+    fn end(self) -> Result<Captured<'a>, Error> {
+        let this = ManuallyDrop::new(self);
+        this.take()
+    }
+
+    fn take(&self) -> Result<Captured<'a>, Error> {
+        let queue = self.queue;
+        // SAFETY: live: the stream is.
+        let graph = unsafe { queue.gpu.driver.stream_end_capture(queue.stream) }
+            .map_err(failed("cuStreamEndCapture"))?;
+        Ok(Captured { queue, graph })
+    }
+}
+
+impl Drop for Capturing<'_> {
+    fn drop(&mut self) {
+        // The panic is what is to be told.
+        let _ = self.take();
+    }
+}
+
+impl Drop for Captured<'_> {
+    fn drop(&mut self) {
+        if !self.graph.is_null() {
+            // SAFETY: live: ended above, destroyed once.
+            let _ = unsafe { self.queue.gpu.driver.graph_destroy(self.graph) };
+        }
+    }
+}
+
 /// Work that was captured, to be run again and again.
 pub struct Graph {
     device: Device,
@@ -89,7 +132,7 @@ impl Graph {
     /// # Safety
     ///
     /// The graph is not launched when a tensor that `work` used is gone, or borrowed by anything
-    /// else.
+    /// else; and until this returns, nothing but `work` uses the device's stream.
     pub unsafe fn capture(
         device: &Device,
         work: impl FnOnce() -> Result<(), Error>,
@@ -97,37 +140,22 @@ impl Graph {
         let queue = queue(device)?;
         let driver = queue.gpu.driver;
         let _current = queue.gpu.enter()?;
-        // SAFETY: live: the stream is, and so is the graph until it is destroyed. What the work
-        // asks of memory is the caller's.
-        unsafe {
-            driver
-                .stream_begin_capture(queue.stream, CaptureMode::ThreadLocal)
-                .map_err(failed("cuStreamBeginCapture"))?;
-            let worked = work();
-            let captured = driver
-                .stream_end_capture(queue.stream)
-                .map_err(failed("cuStreamEndCapture"));
-            let exec = match (worked, captured) {
-                (Ok(()), Ok(graph)) => {
-                    let exec = driver
-                        .graph_instantiate(graph)
-                        .map_err(failed("cuGraphInstantiate"));
-                    let _ = driver.graph_destroy(graph);
-                    exec?
-                }
-                (Err(error), Ok(graph)) => {
-                    if !graph.is_null() {
-                        let _ = driver.graph_destroy(graph);
-                    }
-                    return Err(error);
-                }
-                (Err(error), Err(_)) | (Ok(()), Err(error)) => return Err(error),
-            };
-            Ok(Self {
-                device: device.clone(),
-                exec,
-            })
-        }
+        // SAFETY: live: the stream is. What the work asks of memory is the caller's.
+        unsafe { driver.stream_begin_capture(queue.stream, CaptureMode::ThreadLocal) }
+            .map_err(failed("cuStreamBeginCapture"))?;
+        let capturing = Capturing { queue };
+        let worked = work();
+        let captured = capturing.end();
+        // Work that failed is why the capture fails, too.
+        worked?;
+        let captured = captured?;
+        // SAFETY: live: until it is dropped.
+        let exec = unsafe { driver.graph_instantiate(captured.graph) }
+            .map_err(failed("cuGraphInstantiate"))?;
+        Ok(Self {
+            device: device.clone(),
+            exec,
+        })
     }
 
     /// Runs the work once more, on the stream that it was captured from.
@@ -177,29 +205,32 @@ pub fn copy<'a, 'b, T: Element>(
             expected: to.len(),
         });
     }
-    if !from.device().shares_stream_with(to.device()) {
-        return Err(Error::DeviceMismatch {
-            first: from.device().name().into(),
-            second: to.device().name().into(),
-        });
-    }
+    from.device().check_shares_stream_with(to.device())?;
     if from.is_empty() {
         return Ok(());
+    }
+    let (read, written) = (from.side().elements(), to.side().elements());
+    if written.meet(&read) {
+        return Err(Error::OperandOverlap {
+            written: Operand::Output,
+            written_bytes: written.bytes(),
+            other: Operand::Input,
+            other_bytes: read.bytes(),
+        });
     }
     let bytes = from.len() * size_of::<T>();
     let queue = match &from.device().inner.backend {
         Backend::Cuda(queue) => queue,
         Backend::Emulator(_) => {
             let from = ptr::with_exposed_provenance(from.address() as usize);
-            // SAFETY: both have as many bytes; one is borrowed for writing, so the other is not it.
+            // SAFETY: both have as many bytes, and share none.
             unsafe { emulated::upload(to.address(), from, bytes) };
             return Ok(());
         }
     };
     let _current = queue.gpu.enter()?;
     let driver = queue.gpu.driver;
-    // SAFETY: live: the stream is; device range: both have as many bytes, and one is borrowed for
-    // writing.
+    // SAFETY: live: the stream is; device range: both have as many bytes, and share none.
     unsafe { driver.memcpy_dtod_async(to.address(), from.address(), bytes, queue.stream) }
         .map_err(failed("cuMemcpyDtoDAsync"))
 }
@@ -215,12 +246,7 @@ pub fn time_raw_launches<'x, 'y>(
     let (x, y) = (x.into_view(), y.into_view_mut());
     let (device, input, output) = (x.device(), x.side(), y.side());
     let queue = queue(device)?;
-    if !device.shares_stream_with(y.device()) {
-        return Err(Error::DeviceMismatch {
-            first: device.name().into(),
-            second: y.device().name().into(),
-        });
-    }
+    device.check_shares_stream_with(y.device())?;
     let (problem, plan) = softmax.plan_sides(device, input, output)?;
     let _current = queue.gpu.enter()?;
     let mut taken = Duration::ZERO;

@@ -1,18 +1,18 @@
 //! A GPU and a stream on it.
 //!
-//! `cust` finds the GPU and retains its primary context. The rest goes through `cuda_driver`:
+//! `cust` finds the GPU. The rest goes through `cuda_driver`:
 //! `cust` has no stream of somebody else's, no stream that does not wait for the default stream, no
-//! capture, no way to load one entry and read the compiler's log, and its memory is not freed in
-//! stream order.
+//! capture, no way to load one entry and read the compiler's log, its memory is not freed in
+//! stream order, and it knows no status newer than CUDA 11.4, such as that of a GPU which another process has to itself.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::{
     CUcontext, CUfunction, CUstream, CaptureStatus, CuError, DeviceAttribute, Driver, LaunchConfig,
     StreamOrder,
 };
-use cust::context::Context;
 
 use super::module::{Kernels, Ptx};
 use super::{DeviceProperties, Launch};
@@ -36,14 +36,39 @@ unsafe impl Send for Gpu {}
 // SAFETY: as for `Send`; the rest is `Sync` by itself.
 unsafe impl Sync for Gpu {}
 
+/// The legacy default stream by its number, `CU_STREAM_LEGACY`; null is the same.
+const LEGACY_STREAM: usize = 1;
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD_STREAM: usize = 2;
+
 /// Those that were opened so far.
 static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
 
+/// Where a kernel or a copy has gone wrong: the driver tells it to whoever calls next.
+const BROKEN: &str = "earlier work on it, of this program or of a library in it, has broken its context \
+    (compute-sanitizer names the kernel)";
+/// Where somebody has pulled down the context.
+const DESTROYED: &str =
+    "its context was destroyed, as cudaDeviceReset and cuDevicePrimaryCtxReset do";
+
 /// The error of a driver's call.
 pub(super) fn failed(call: &'static str) -> impl FnOnce(CuError) -> Error {
-    move |error| Error::Driver {
-        call,
-        source: error.into(),
+    move |error| {
+        let why = if error.is_sticky() {
+            BROKEN
+        } else if error.is_context_destroyed() {
+            DESTROYED
+        } else {
+            return Error::Driver {
+                call,
+                source: error.into(),
+            };
+        };
+        Error::ContextLost {
+            call,
+            why,
+            source: error.into(),
+        }
     }
 }
 
@@ -104,22 +129,18 @@ impl Gpu {
         };
         let has_pools = attribute(DeviceAttribute::MEMORY_POOLS_SUPPORTED)? != 0;
 
-        // Retaining makes the context current, too.
-        let context = {
-            let _restore = Current::keep(driver)?;
-            Context::new(device).map_err(cust_failed("cuDevicePrimaryCtxRetain"))?
-        };
-        let raw = context.as_raw().cast();
-        // Other libraries keep the primary context as well: the last to leave would pull down all
+        // Never given back: other libraries keep the primary context as well, and the last to leave would pull down all
         // of them.
-        std::mem::forget(context);
+        let context = driver
+            .device_primary_ctx_retain(device.as_raw())
+            .map_err(failed("cuDevicePrimaryCtxRetain"))?;
         Ok(Self {
             driver,
             ordinal,
             name,
             properties,
             has_pools,
-            context: raw,
+            context,
             kernels: Kernels::new(ptx),
         })
     }
@@ -190,10 +211,15 @@ impl Queue {
 
     /// # Safety
     ///
-    /// `stream` is null or a stream that outlives this.
+    /// `stream` is null, one of the driver's numbers, or a stream that outlives this.
     pub(super) unsafe fn borrow(ordinal: usize, stream: *mut c_void) -> Result<Self, Error> {
+        let stream: CUstream = match stream.addr() {
+            // Work on it in two threads is not ordered, though the handle is one.
+            PER_THREAD_STREAM => return Err(Error::PerThreadStream),
+            LEGACY_STREAM => ptr::null_mut(),
+            _ => stream.cast(),
+        };
         let gpu = Gpu::open(ordinal)?;
-        let stream: CUstream = stream.cast();
         let _current = gpu.enter()?;
         // SAFETY: the stream is live; null is the current context's.
         let context =
@@ -244,6 +270,11 @@ impl Queue {
 
     pub(super) fn properties(&self) -> &DeviceProperties {
         &self.gpu.properties
+    }
+
+    /// What tells the streams of a GPU apart.
+    pub(super) fn stream_number(&self) -> usize {
+        self.stream.addr()
     }
 
     pub(super) fn is_same_stream(&self, other: &Self) -> bool {
@@ -457,7 +488,8 @@ impl Queue {
             "a copy from the host cannot be part of one",
             "copy before the capture",
         )?;
-        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        // SAFETY: device range: the caller's; host range: the copy is waited for. Where the wait fails, the
+        // context is lost and copies nothing any more.
         unsafe {
             self.gpu
                 .driver
@@ -481,7 +513,8 @@ impl Queue {
             "a copy to the host cannot be part of one",
             "copy after the capture",
         )?;
-        // SAFETY: device range: the caller's; host range: the copy is waited for.
+        // SAFETY: device range: the caller's; host range: the copy is waited for. Where the wait fails, the
+        // context is lost and copies nothing any more.
         unsafe {
             self.gpu
                 .driver
@@ -506,4 +539,28 @@ impl Drop for Queue {
             let _ = unsafe { self.gpu.driver.stream_destroy(self.stream) };
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::marker::PhantomData;
+
+    use super::*;
+
+    struct Probe<T>(PhantomData<T>);
+
+    impl<T: Send> Probe<T> {
+        const IS_SEND: bool = true;
+    }
+
+    /// What the constant is where there is no other.
+    trait Otherwise {
+        const IS_SEND: bool = false;
+    }
+
+    impl<T> Otherwise for Probe<T> {}
+
+    /// Dropped on another thread, it would change the current context there and leave this thread's as it is.
+    const _: () = assert!(!Probe::<Current>::IS_SEND);
+    const _: () = assert!(Probe::<Queue>::IS_SEND);
 }

@@ -142,7 +142,7 @@ impl Device {
         match queue.and_then(|queue| Self::of_queue(queue, "a driver and a GPU were found".into()))
         {
             Ok(device) => device,
-            Err(error) => Self::of_emulator(error.to_string()),
+            Err(error) => Self::of_emulator(error.chain()),
         }
     }
 
@@ -180,12 +180,16 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As for [`Device::cuda`], and where the stream is not of the GPU's primary context.
+    /// As for [`Device::cuda`], where the stream is not of the GPU's primary context, and for
+    /// `CU_STREAM_PER_THREAD`.
     ///
     /// # Safety
     ///
-    /// * **live**: `stream` is null, or a `CUstream` or `cudaStream_t` that is not destroyed before
+    /// * **live**: `stream` is null, `CU_STREAM_LEGACY`, or a `CUstream` or `cudaStream_t` that is not destroyed before
     ///   the device, its clones and its tensors are dropped.
+    /// * **captured**: a graph that the stream's work is captured into is launched only while the tensors that the
+    ///   work used are there and nothing else uses them; a capture begins and ends while no other
+    ///   thread calls anything on the device or its tensors.
     pub unsafe fn from_raw_stream(ordinal: usize, stream: *mut c_void) -> Result<Self, Error> {
         // SAFETY: live: the caller's.
         let queue = unsafe { cuda::Queue::borrow(ordinal, stream)? };
@@ -254,13 +258,33 @@ impl Device {
     }
 
     /// Whether work on both is ordered: one stream, or the emulator, which does everything at once.
-    pub(crate) fn shares_stream_with(&self, other: &Self) -> bool {
+    fn shares_stream_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
             || match (&self.inner.backend, &other.inner.backend) {
                 (Backend::Cuda(a), Backend::Cuda(b)) => a.is_same_stream(b),
                 (Backend::Emulator(_), Backend::Emulator(_)) => true,
                 _ => false,
             }
+    }
+
+    /// That work on both is ordered.
+    pub(crate) fn check_shares_stream_with(&self, other: &Self) -> Result<(), Error> {
+        if self.shares_stream_with(other) {
+            return Ok(());
+        }
+        Err(Error::DeviceMismatch {
+            first: self.name_with_stream(),
+            second: other.name_with_stream(),
+        })
+    }
+
+    fn name_with_stream(&self) -> String {
+        match &self.inner.backend {
+            Backend::Cuda(queue) => {
+                format!("{}, stream {:#x}", self.inner.name, queue.stream_number())
+            }
+            Backend::Emulator(_) => self.inner.name.clone(),
+        }
     }
 
     /// Loads a kernel, so that launching it need not.
@@ -401,15 +425,5 @@ mod tests {
         ] {
             assert_eq!(Choice::parse(value), None, "{value}");
         }
-    }
-
-    #[test]
-    fn devices_cross_threads() {
-        fn check<T: Send + Sync>() {}
-        check::<Device>();
-        check::<Error>();
-        check::<crate::Tensor<f32>>();
-        check::<crate::TensorView<'_, f32>>();
-        check::<crate::TensorViewMut<'_, f32>>();
     }
 }

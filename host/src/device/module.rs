@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use cuda_driver::{CUfunction, CuError, Driver, FunctionAttribute};
 use kernels_gpu::entries::REGISTRY;
 
+use super::cuda;
 use crate::Error;
 use crate::plan::KernelId;
 
@@ -166,8 +167,13 @@ impl Kernels {
         let image = CString::new(text).map_err(|error| failed(error.into()))?;
         let entry = CString::new(name).map_err(|error| failed(error.into()))?;
         // SAFETY: PTX, as the kernels' build wrote it.
-        let module =
-            unsafe { driver.module_load_data(&image) }.map_err(|error| failed(error.into()))?;
+        let module = unsafe { driver.module_load_data(&image) }.map_err(|refused| {
+            // Then the kernel is not to blame.
+            match cuda::failed("cuModuleLoadDataEx")(refused.error) {
+                lost @ Error::ContextLost { .. } => lost,
+                _ => failed(refused.into()),
+            }
+        })?;
         let set_up = || -> Result<CUfunction, CuError> {
             // SAFETY: the module was just loaded, and so its kernel.
             unsafe {

@@ -36,6 +36,10 @@ impl Queue {
         match self.0 {}
     }
 
+    pub(super) fn stream_number(&self) -> usize {
+        match self.0 {}
+    }
+
     pub(super) fn is_same_stream(&self, _other: &Self) -> bool {
         match self.0 {}
     }

@@ -7,7 +7,10 @@
 //! |---|---|
 //! | `FAKE_CUDA_CAPABILITY` | compute capability, `9.0` unless set |
 //! | `FAKE_CUDA_POOLS` | `0`: no allocation in stream order |
-//! | `FAKE_CUDA_FAIL` | `cuName=2`: that function returns that status |
+//! | `FAKE_CUDA_VERSION` | the newest CUDA that it supports, `13000` unless set |
+//! | `FAKE_CUDA_GPUS` | how many GPUs there are, 2 unless set |
+//! | `FAKE_CUDA_MEMORY` | bytes of memory, all in all; no end of them unless set |
+//! | `FAKE_CUDA_FAIL` | `cuName=2`: that function returns that status. 700, which breaks the context, is from then on what every call in one returns |
 
 #![allow(non_snake_case)]
 
@@ -19,21 +22,25 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const GPUS: i32 = 2;
 /// Handle of GPU 0's primary context; GPU 1's is one more.
 const PRIMARY: usize = 0x1000;
 
 const INVALID_VALUE: i32 = 1;
 const INVALID_DEVICE: i32 = 101;
 const INVALID_CONTEXT: i32 = 201;
+const OUT_OF_MEMORY: i32 = 2;
+/// The status that breaks the context.
+const ILLEGAL_ADDRESS: i32 = 700;
 const CAPTURE_UNSUPPORTED: i32 = 900;
 
 thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
+/// Whether the context is broken.
+static BROKEN: AtomicBool = AtomicBool::new(false);
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0x2000);
 /// Streams that are being captured.
 static CAPTURING: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -54,20 +61,36 @@ fn write_down(line: &str) {
     writeln!(file, "{line}").unwrap();
 }
 
-/// What a function returns, unless the environment says otherwise.
-fn status(function: &str, otherwise: i32) -> i32 {
+/// What a function returns: success, unless the environment says otherwise.
+fn status(function: &str) -> i32 {
     let failing = env::var("FAKE_CUDA_FAIL").unwrap_or_default();
     match failing.split_once('=') {
         Some((name, status)) if name == function => status.parse().unwrap(),
-        _ => otherwise,
+        _ => 0,
     }
+}
+
+/// The same of a call in a context.
+fn status_in_context(function: &str) -> i32 {
+    if status(function) == ILLEGAL_ADDRESS {
+        BROKEN.store(true, Ordering::Relaxed);
+    }
+    if BROKEN.load(Ordering::Relaxed) {
+        ILLEGAL_ADDRESS
+    } else {
+        status(function)
+    }
+}
+
+fn number(variable: &str, otherwise: usize) -> usize {
+    env::var(variable).map_or(otherwise, |value| value.parse().unwrap())
 }
 
 /// A call in a context: written down if it has anything to say, refused without a context.
 macro_rules! call {
     ($name:literal, $($say:tt)*) => {{
         write_down(&format!($($say)*));
-        match status($name, 0) {
+        match status_in_context($name) {
             0 if CURRENT.get() == 0 => return INVALID_CONTEXT,
             0 => {}
             failed => return failed,
@@ -85,12 +108,12 @@ fn refuse_capture(stream: usize) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuInit(_flags: u32) -> i32 {
-    status("cuInit", 0)
+    status("cuInit")
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> i32 {
-    unsafe { *version = 13_000 };
+    unsafe { *version = number("FAKE_CUDA_VERSION", 13_000) as i32 };
     0
 }
 
@@ -106,13 +129,13 @@ unsafe extern "C" fn cuGetErrorString(_status: i32, _text: *mut *const c_char) -
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> i32 {
-    unsafe { *count = GPUS };
+    unsafe { *count = number("FAKE_CUDA_GPUS", 2) as i32 };
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGet(device: *mut i32, ordinal: i32) -> i32 {
-    if !(0..GPUS).contains(&ordinal) {
+    if !(0..number("FAKE_CUDA_GPUS", 2) as i32).contains(&ordinal) {
         return INVALID_DEVICE;
     }
     unsafe { *device = ordinal };
@@ -150,7 +173,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut i32, attribute: i32, _devi
 unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i32) -> i32 {
     write_down(&format!("cuDevicePrimaryCtxRetain {device}"));
     unsafe { *context = PRIMARY + device as usize };
-    0
+    status("cuDevicePrimaryCtxRetain")
 }
 
 #[unsafe(no_mangle)]
@@ -184,7 +207,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     let text = unsafe { CStr::from_ptr(image) };
     let entries = text.to_str().unwrap().matches(".entry ").count();
     write_down(&format!("cuModuleLoadDataEx {entries}"));
-    let failed = status("cuModuleLoadDataEx", 0);
+    let failed = status_in_context("cuModuleLoadDataEx");
     if failed != 0 {
         for i in 0..count as usize {
             // The error log's buffer.
@@ -373,7 +396,7 @@ unsafe extern "C" fn cuStreamGetCtx(stream: usize, context: *mut usize) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamIsCapturing(stream: usize, capturing: *mut i32) -> i32 {
     unsafe { *capturing = CAPTURING.lock().unwrap().contains(&stream).into() };
-    0
+    status_in_context("cuStreamIsCapturing")
 }
 
 #[unsafe(no_mangle)]
@@ -462,18 +485,20 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 512).unwrap()
 }
 
-/// Memory full of NaNs.
-fn allocate(bytes: usize) -> u64 {
+/// Memory full of NaNs, if there is as much left.
+unsafe fn allocate(address: *mut u64, bytes: usize) -> i32 {
     assert!(bytes > 0);
+    let mut all = MEMORY.lock().unwrap();
+    let all = all.get_or_insert_default();
+    let taken: usize = all.values().sum();
+    if bytes > number("FAKE_CUDA_MEMORY", usize::MAX) - taken {
+        return OUT_OF_MEMORY;
+    }
     let memory = unsafe { alloc::alloc(layout(bytes)) };
     unsafe { memory.write_bytes(0xff, bytes) };
-    let address = memory as u64;
-    MEMORY
-        .lock()
-        .unwrap()
-        .get_or_insert_default()
-        .insert(address, bytes);
-    address
+    all.insert(memory as u64, bytes);
+    unsafe { *address = memory as u64 };
+    0
 }
 
 fn free(address: u64) -> i32 {
@@ -492,8 +517,7 @@ fn free(address: u64) -> i32 {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
     call!("cuMemAlloc", "cuMemAlloc {bytes}");
-    unsafe { *address = allocate(bytes) };
-    0
+    unsafe { allocate(address, bytes) }
 }
 
 #[unsafe(no_mangle)]
@@ -508,8 +532,7 @@ unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: us
         "cuMemAllocAsync",
         "cuMemAllocAsync {bytes} stream {stream:#x}"
     );
-    unsafe { *address = allocate(bytes) };
-    0
+    unsafe { allocate(address, bytes) }
 }
 
 #[unsafe(no_mangle)]

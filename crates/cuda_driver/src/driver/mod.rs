@@ -9,8 +9,8 @@ mod memory;
 mod module;
 mod stream;
 
-use std::fmt;
 use std::sync::OnceLock;
+use std::{env, fmt};
 
 use crate::error::{check, output};
 use crate::functions::{Functions, Startup};
@@ -22,6 +22,9 @@ pub(crate) use launch::RawLaunchConfig;
 pub use launch::{LaunchConfig, StreamOrder};
 pub use memory::{AddressRange, MemoryInfo};
 pub use stream::{CaptureMode, CaptureStatus};
+
+/// The driver's own: the GPUs that it shows to this process.
+const VISIBLE_DEVICES_VARIABLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The driver: open, new enough, initialised, every function found.
 ///
@@ -96,7 +99,13 @@ impl Driver {
         }
         let functions = Functions::find(library)?;
         // SAFETY: the only flags there are: none.
-        check(unsafe { (startup.init)(0) }).map_err(failed("cuInit"))?;
+        check(unsafe { (startup.init)(0) }).map_err(|error| match error {
+            CuError::NO_DEVICE => DriverError::NoDevice {
+                visible_devices: env::var_os(VISIBLE_DEVICES_VARIABLE)
+                    .map(|value| value.to_string_lossy().into_owned()),
+            },
+            error => failed("cuInit")(error),
+        })?;
         Ok(Self { functions, version })
     }
 }

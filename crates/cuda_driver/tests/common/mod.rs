@@ -41,6 +41,7 @@ pub fn in_own_process(
     }
     let mut child = Command::new(env::current_exe().unwrap());
     child.args([test, "--exact"]).env(CHILD_VARIABLE, test);
+    child.env_remove("CUDA_VISIBLE_DEVICES");
     child.envs(variables.iter().copied());
     match library {
         Library::Fake | Library::Damaged => child.env(LIBRARY_VARIABLE, fake_driver(library)),

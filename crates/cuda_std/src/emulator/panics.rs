@@ -6,6 +6,7 @@ use core::any::Any;
 use core::cell::RefCell;
 use std::panic;
 use std::sync::Once;
+use std::thread;
 
 thread_local! {
     static LAST_PANIC: RefCell<Option<SourceLocation>> = const { RefCell::new(None) };
@@ -16,6 +17,10 @@ thread_local! {
 /// A place is known to the hook alone, so there is no other way to name it in the fault.
 pub(super) fn install_hook() {
     static INSTALLED: Once = Once::new();
+    // A thread that panics, and launches in a `drop` on its way, may not set a hook: that would end the process.
+    if thread::panicking() {
+        return;
+    }
     INSTALLED.call_once(|| {
         let outer = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
