@@ -29,6 +29,7 @@ options of all but report:
   --samples N       timed launches or replays, at least 15   [21]
   --way WAY         forces a way of covering a row
   --reproducible    the same bits on every device
+  --programmatic    launches may begin before the one ahead has ended
   --json FILE       writes the results there, anew after every cell
   --quick           tiny sizes and one launch: whether it works, not how fast
 
@@ -84,6 +85,8 @@ pub struct Settings {
     pub way: Option<Way>,
     /// Whether the same bits are asked for on every device.
     pub reproducible: bool,
+    /// Whether launches may begin before the one ahead has ended.
+    pub programmatic: bool,
     /// Where the record goes.
     pub json: Option<PathBuf>,
     /// Whether to run tiny and once.
@@ -98,6 +101,9 @@ impl Settings {
         let mut softmax = Softmax::new();
         if self.reproducible {
             softmax = softmax.reproducible();
+        }
+        if self.programmatic {
+            softmax = softmax.programmatic();
         }
         if let Some(way) = self.way {
             softmax = softmax.force_way(way);
@@ -123,6 +129,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failed
         samples: 21,
         way: None,
         reproducible: false,
+        programmatic: false,
         json: None,
         quick: false,
         given: given
@@ -139,6 +146,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, Failed
             Arg::Long("samples") => settings.samples = parser.value()?.parse()?,
             Arg::Long("way") => settings.way = Some(way(&parser.value()?.string()?)?),
             Arg::Long("reproducible") => settings.reproducible = true,
+            Arg::Long("programmatic") => settings.programmatic = true,
             Arg::Long("json") => settings.json = Some(parser.value()?.into()),
             Arg::Long("quick") => settings.quick = true,
             Arg::Long("out") => out = parser.value()?.into(),
@@ -230,7 +238,7 @@ mod tests {
 
     #[test]
     fn lists_and_switches_are_read() {
-        let line = "throughput --dtype bf16,f32 --cols 32,1001 --samples 15 --way stream --reproducible --quick --json a.json";
+        let line = "throughput --dtype bf16,f32 --cols 32,1001 --samples 15 --way stream --reproducible --programmatic --quick --json a.json";
         let Command::Throughput(settings) = parse_line(line).unwrap() else {
             panic!("another command");
         };
@@ -238,7 +246,7 @@ mod tests {
         assert_eq!(settings.cols, Some(vec![32, 1001]));
         assert_eq!(settings.samples, 15);
         assert_eq!(settings.way, Some(Way::Stream));
-        assert!(settings.reproducible && settings.quick);
+        assert!(settings.reproducible && settings.programmatic && settings.quick);
         assert_eq!(settings.json, Some("a.json".into()));
     }
 

@@ -143,6 +143,9 @@ fn fresh_process(
     if settings.reproducible {
         command.arg("--reproducible");
     }
+    if settings.programmatic {
+        command.arg("--programmatic");
+    }
     let output = command
         .output()
         .map_err(|error| Failed::new(format!("a fresh process: {error}")))?;

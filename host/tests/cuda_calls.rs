@@ -8,7 +8,7 @@ mod common;
 
 use std::ptr;
 
-use common::with_fake;
+use common::{Log, with_fake};
 use cuda_driver::{CUcontext, CUstream, Driver};
 use warp_softmax::bench_support::{self, Event, Graph};
 use warp_softmax::{Align, DType, Device, Error, Problem, Softmax, Tensor, TensorView};
@@ -113,6 +113,46 @@ fn blocks_that_share_a_row_are_a_cluster() {
         let lines = log.lines();
         assert!(lines.contains(&expected), "{expected}\n{lines:#?}");
     });
+}
+
+/// Whether a launch that may begin early is one, with a block a row and, unless the device has none, with clusters.
+fn launches_begin_early(mut log: Log, expected: bool) {
+    let device = Device::cuda(0).unwrap();
+    for cols in [64, 8192] {
+        let x: Tensor<f32> = device.zeros([2, cols]).unwrap();
+        for (softmax, early) in [
+            (Softmax::new(), false),
+            (Softmax::new().programmatic(), expected),
+        ] {
+            let in_clusters = softmax.plan(&x).unwrap().blocks_per_row() > 1;
+            assert_eq!(in_clusters, cols == 8192 && expected);
+            log.calls();
+            softmax.forward(&x).unwrap();
+            let lines = log.lines();
+            let launch = lines.iter().find(|line| line.starts_with("cuLaunch"));
+            let launch = launch.unwrap();
+            assert_eq!(launch.contains(" programmatic "), early, "{launch}");
+            assert_eq!(launch.contains(" cluster "), in_clusters, "{launch}");
+        }
+    }
+}
+
+#[test]
+fn launches_begin_early_where_that_was_asked_for() {
+    with_fake(
+        "launches_begin_early_where_that_was_asked_for",
+        &[],
+        |log| launches_begin_early(log, true),
+    );
+}
+
+#[test]
+fn launches_of_kernels_that_cannot_wait_do_not_begin_early() {
+    with_fake(
+        "launches_of_kernels_that_cannot_wait_do_not_begin_early",
+        &[("WARP_SOFTMAX_ARCH", "sm_80")],
+        |log| launches_begin_early(log, false),
+    );
 }
 
 #[test]

@@ -112,6 +112,48 @@ fn producer_softmax_and_consumer_keep_their_order() {
     }
 }
 
+/// Each of a chain of launches that may begin early reads what the one ahead of it wrote, and writes over what that read.
+#[test]
+fn launches_that_begin_early_wait_for_the_one_ahead() {
+    for backend in backend::all() {
+        let device = &backend.device;
+        let shapes = if device.is_cuda() {
+            vec![
+                [40_000, 32],
+                [3_000, 1001],
+                [1, 32_768],
+                [8, 50_257],
+                [500, 65_536],
+            ]
+        } else {
+            vec![[40, 32], [3, 1001], [1, 8192]]
+        };
+        for shape in shapes {
+            let sources: Vec<Tensor<f32>> = (0..6)
+                .map(|i| device.tensor_from(&data(i, shape), shape).unwrap())
+                .collect();
+            let chain = |softmax: Softmax| {
+                let mut between = device.zeros::<f32>(shape).unwrap();
+                let mut results: Vec<Tensor<f32>> = sources
+                    .iter()
+                    .map(|_| device.zeros(shape).unwrap())
+                    .collect();
+                for (source, result) in sources.iter().zip(&mut results) {
+                    softmax.forward_into(source, &mut between).unwrap();
+                    softmax.forward_into(&between, result).unwrap();
+                }
+                let read = results.iter().map(|result| result.to_vec().unwrap());
+                read.collect::<Vec<_>>()
+            };
+            let expected = chain(Softmax::new());
+            for _ in 0..5 {
+                let early = chain(Softmax::new().programmatic());
+                assert!(early == expected, "{shape:?} on {}", backend.name);
+            }
+        }
+    }
+}
+
 /// The GPU, or nothing and the reason printed.
 fn gpu(what: &str) -> Option<Device> {
     let gpu = backend::cuda().map(|backend| backend.device);

@@ -312,7 +312,7 @@ struct LaunchAttribute {
     value: [u32; 16],
 }
 
-/// Takes a launch with a cluster and no other attribute.
+/// Takes a launch with a cluster, or that may begin early, or both.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuLaunchKernelEx(
     config: *const LaunchConfig,
@@ -321,8 +321,17 @@ unsafe extern "C" fn cuLaunchKernelEx(
     _extra: usize,
 ) -> i32 {
     let config = unsafe { &*config };
-    let attribute = unsafe { &*config.attributes };
-    if (config.attribute_count, attribute.id) != (1, 4) {
+    let attributes =
+        unsafe { std::slice::from_raw_parts(config.attributes, config.attribute_count as usize) };
+    let mut said = String::new();
+    for attribute in attributes {
+        said += &match (attribute.id, attribute.value) {
+            (4, [x, y, z, ..]) => format!(" cluster {x} {y} {z}"),
+            (6, [1, ..]) => " programmatic".into(),
+            _ => return INVALID_VALUE,
+        };
+    }
+    if said.is_empty() {
         return INVALID_VALUE;
     }
     let name = unsafe { CStr::from_ptr(function as *const c_char) }
@@ -331,10 +340,9 @@ unsafe extern "C" fn cuLaunchKernelEx(
     let text = |dims: &[u32]| format!("{} {} {}", dims[0], dims[1], dims[2]);
     call!(
         "cuLaunchKernelEx",
-        "cuLaunchKernelEx {name} grid {} block {} cluster {} shared {} stream {:#x}",
+        "cuLaunchKernelEx {name} grid {} block {}{said} shared {} stream {:#x}",
         text(&config.grid),
         text(&config.block),
-        text(&attribute.value),
         config.shared_bytes,
         config.stream
     );
