@@ -138,23 +138,27 @@
 //! # Masks, and logarithms
 //!
 //! [`MaskedSoftmax`] has the formula: scale, soft cap, biases, each rounded to f32 once; then what is hidden is taken out. It
-//! has kernels of its own, four for each pair of types, and four more where results have 16 bits and a logarithm is asked for, in which all of this is chosen when they run:
+//! has kernels of its own, in which all of this is chosen when they run:
 //!
 //! | way | a row is held by | used for |
 //! |---|---|---|
-//! | `warp` | a warp | rows of up to 1,024 |
-//! | `block` | a block | rows of up to 16,384; without clusters, what shared memory holds |
-//! | `split` | a cluster of blocks | rows of up to 262,144 |
+//! | `block` | a block, in registers, a chunk a warp | rows of up to 32,768; 16,384 where more is asked for than masks |
+//! | `split` | a cluster of blocks, likewise | rows of up to 262,144 |
 //! | `stream` | nobody: a block reads it twice | longer rows, and what a device cannot hold |
+//!
+//! `block` and `split` have kernels that can do masks, lengths and sinks alone, where scores, results and masks move in whole
+//! vectors; others that can do all, of rows that begin anywhere; and others again for logarithms. What only the latter can do goes
+//! through shared memory an element at a time, such as an operand whose rows do not begin at 16 bytes.
 //!
 //! Rows are cut and summed as [above](#how-a-row-is-cut), so that a softmax without masks has the bits of the plain one in IEEE
 //! arithmetic, which is the only one here; 16-bit results that come with a logarithm are made with the exponential of f32
-//! results, and may differ from those in the last bit. Alignment is no condition: a row that begins elsewhere is loaded one element at a time.
+//! results, and may differ from those in the last bit.
 //!
 //! * **Hidden is absent.** A hidden key's score is -inf from where it is made until the row's maximum is known, and its
 //!   exponential exactly 0 where a logarithm may be taken of the sum. No number stands for -inf: a part of a row with nothing left is the identity of the merge.
-//! * **What causality, a window or a length hides is not read**: for each row they leave one range of keys, and vectors outside
-//!   are skipped, chunks outside as a whole. Their results are written all the same.
+//! * **What causality, a window or a length hides is not read**: for each row they leave one range of keys. Vectors outside
+//!   are not loaded, and quarters of a chunk outside not computed; only in those that the range's ends cut is each key
+//!   looked at. Their results are written all the same.
 //! * **Rows that share a row of a mask follow one another**: a launch walks the dimensions along which no mask moves, such as
 //!   the heads, innermost.
 //! * **A sink** is merged at the end, as a part of the row with one element and no result.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use crate::launch::{self, ScoresPart};
 use crate::layout::{Dims, Layout};
 use crate::overlap::{Elements, rows_meet};
+use crate::plan::{self, Ability};
 use crate::problem::Side;
 use crate::walk::{self, Axes, Axis};
 use crate::{
@@ -60,6 +61,19 @@ impl<'a> Beside<'a> {
             layout: &self.layout,
             elem_bytes: self.elem_bytes,
         }
+    }
+
+    /// Whether every row of it, `strides` being those of the scores' dimensions, moves in whole vectors of `elems`
+    /// elements, or of 16 bytes where that is less.
+    fn is_wide(&self, strides: &[usize], elems: u32) -> bool {
+        let Some((&1, leading)) = strides.split_last() else {
+            return false;
+        };
+        let bytes = (u64::from(elems) * self.elem_bytes).min(16);
+        let all = leading.iter().fold(self.address, |bits, &stride| {
+            bits | stride as u64 * self.elem_bytes
+        });
+        all.is_multiple_of(bytes)
     }
 
     /// Strides for the scores' dimensions, where `layout` is what the operand is broadcast to.
@@ -627,19 +641,26 @@ impl<'a> MaskedSoftmax<'a> {
             cap_inverse: self.cap.map_or(0.0, |cap| 1.0 / cap),
             ..Scores::default()
         };
+        let vector = problem.input().vector_elems();
+        let mut is_wide = plan::is_aligned(&problem);
         if let Some((kind, bias)) = &self.bias {
             let fit = self.mask(device, Operand::AdditiveMask, bias, shape)?;
+            // Kernels bring no less than 16 bytes of it at once.
+            is_wide &= bias.elem_bytes >= problem.input().size_bytes() as u64;
+            is_wide &= bias.is_wide(&fit, vector);
             set(BIAS, &fit[..leading]);
             (scores.bias, scores.bias_step) = (*kind, step(fit[leading], shape[leading])?);
         }
         if let Some(keep) = &self.keep {
             let fit = self.mask(device, Operand::KeepMask, keep, shape)?;
+            is_wide &= keep.is_wide(&fit, vector);
             set(KEEP, &fit[..leading]);
             scores.keep_step = step(fit[leading], shape[leading])?;
             scores.has |= Scores::KEEP;
         }
         if let Some(hide) = &self.hide {
             let fit = self.mask(device, Operand::HideMask, hide, shape)?;
+            is_wide &= hide.is_wide(&fit, vector);
             set(HIDE, &fit[..leading]);
             scores.hide_step = step(fit[leading], shape[leading])?;
             scores.has |= Scores::HIDE;
@@ -684,14 +705,23 @@ impl<'a> MaskedSoftmax<'a> {
             set(SINKS, &fit);
             scores.has |= Scores::SINKS;
         }
+        let (mut begin, mut end) = (i64::MIN, i64::MAX);
         if let Some(align) = self.causal {
-            scores.causal = reach(usize::MAX, 0, align.offset(queries, keys));
+            end = end.min(align.offset(queries, keys) + 1);
             asks_for_query = true;
         }
         if let Some((left, right, align)) = self.window {
-            scores.window = reach(left, right, align.offset(queries, keys));
+            let own = align.offset(queries, keys);
+            let keys = |bound: usize| i64::try_from(bound).unwrap_or(i64::MAX);
+            begin = own.saturating_sub(keys(left));
+            end = end.min(own.saturating_add(keys(right)).saturating_add(1));
             asks_for_query = true;
         }
+        let offset = |keys: i64| keys.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
+        scores.reach = Reach {
+            begin: offset(begin),
+            end: offset(end),
+        };
         if asks_for_query && leading > 0 {
             if queries > i32::MAX as u64 {
                 return Err(Error::TooLarge {
@@ -714,14 +744,20 @@ impl<'a> MaskedSoftmax<'a> {
             one_key[leading] = 1;
             problem = Problem::packed(&one_key, x.dtype, DType::F32)?;
             scores.results = Results::Nothing;
-            scores.window = NO_KEY;
+            scores.reach = NO_KEY;
         }
         let written = (results != Results::Nothing).then_some(y);
         self.check_apart(x, written, sums, &strides)?;
-        let logs = results != Results::Softmax || scores.sum != Sum::None;
+        let ability = if results != Results::Softmax || scores.sum != Sum::None {
+            Ability::Logs
+        } else if is_wide && self.cap.is_none() && self.slopes.is_none() {
+            Ability::Masks
+        } else {
+            Ability::Any
+        };
         Ok(Call {
             device,
-            plan: self.plan_rows(device, &problem, logs, &strides, shape)?,
+            plan: self.plan_rows(device, &problem, ability, &strides, shape)?,
             problem,
             strides,
             scores,
@@ -732,7 +768,7 @@ impl<'a> MaskedSoftmax<'a> {
         &self,
         device: &Device,
         problem: &Problem,
-        logs: bool,
+        ability: Ability,
         strides: &[[u64; OPERANDS]],
         shape: &[usize],
     ) -> Result<Plan, Error> {
@@ -746,7 +782,7 @@ impl<'a> MaskedSoftmax<'a> {
             problem,
             device.properties(),
             self.softmax.forced_way,
-            logs,
+            ability,
             largest,
         )
         .map(|plan| plan.in_order(self.softmax.order))
@@ -866,8 +902,9 @@ impl<'a> MaskedSoftmax<'a> {
                 };
             }
             let first_query = piece.first[QUERY] as i32;
-            scores.causal.offset += first_query;
-            scores.window.offset += first_query;
+            // What is no bound stays none: numbers of queries are below 2^31.
+            scores.reach.begin = scores.reach.begin.saturating_add(first_query);
+            scores.reach.end = scores.reach.end.saturating_add(first_query);
             scores.slope_offset += first_query;
             let part = ScoresPart {
                 x: place(Some(x), X),
@@ -939,9 +976,8 @@ fn axes(shape: &[usize], strides: &[[u64; OPERANDS]]) -> Axes<OPERANDS> {
 
 /// Reaches no key, whatever the query's number.
 const NO_KEY: Reach = Reach {
-    left: Reach::UNBOUNDED,
-    right: 0,
-    offset: i32::MIN,
+    begin: i32::MIN,
+    end: i32::MIN,
 };
 
 /// From a key's element of a mask to the next.
@@ -954,15 +990,6 @@ fn step(stride: usize, keys: usize) -> Result<u32, Error> {
         strides: vec![stride],
         limit: u32::MAX as usize,
     })
-}
-
-fn reach(left: usize, right: usize, offset: i64) -> Reach {
-    let bound = |keys: usize| u32::try_from(keys).unwrap_or(Reach::UNBOUNDED);
-    Reach {
-        left: bound(left),
-        right: bound(right),
-        offset: offset as i32,
-    }
 }
 
 /// That what is written shares no memory with `other`.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cuda_std::emulator::Kernel;
 use kernels_gpu::entries::REGISTRY;
-use kernels_gpu::exchange::{Alone, Block, Cluster, Exchange};
+use kernels_gpu::exchange::{Block, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{attention, chunked, packed, stream};
@@ -349,7 +349,7 @@ impl Rows {
 }
 
 /// Whether all of every row moves in vectors of 16 input bytes.
-fn is_aligned(problem: &Problem) -> bool {
+pub(crate) fn is_aligned(problem: &Problem) -> bool {
     let vector_elems = problem.input().vector_elems();
     let vector_bytes_out = vector_elems * problem.output().size_bytes() as u32;
     (problem.cols() as u32).is_multiple_of(vector_elems)
@@ -801,30 +801,53 @@ impl fmt::Display for Plan {
 }
 
 /// Ways of covering a row of attention scores.
-const ATTENTION: [Way; 4] = [Way::Warp, Way::Block, Way::Split, Way::Stream];
+const ATTENTION: [Way; 3] = [Way::Block, Way::Split, Way::Stream];
 
-/// Warps of a block of rows of scores that have a warp each.
-const ATTENTION_WARPS: u32 = 4;
+/// What a kernel of attention has to be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ability {
+    /// Masks and sinks, where scores, results and masks move in whole vectors.
+    Masks,
+    /// All but logarithms, wherever things lie.
+    Any,
+    /// All, with exponentials of the accuracy of f32 results.
+    Logs,
+}
 
-/// The kernels of each way of [`ATTENTION`], without logarithms and with.
-type OfWays = [[Option<KernelId>; 2]; ATTENTION.len()];
+impl Ability {
+    /// All of them.
+    const ALL: [Self; 3] = [Self::Masks, Self::Any, Self::Logs];
+
+    /// How names of kernels say so. Where there is no kernel for less, as for f32 results, one for more does the same.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Masks => &["", "_any", "_log"],
+            Self::Any => &["_any", "_log"],
+            Self::Logs => &["_log"],
+        }
+    }
+}
+
+/// The kernels of each way of [`ATTENTION`], for each [`Ability`].
+type OfWays = [[Option<KernelId>; Ability::ALL.len()]; ATTENTION.len()];
 
 /// Those of attention by input and output type.
 static ATTENTION_KERNELS: LazyLock<[[OfWays; 3]; 3]> = LazyLock::new(|| {
     DType::ALL.map(|input| {
         DType::ALL.map(|output| {
             ATTENTION.map(|way| {
-                // Kernels with f32 results can do both.
-                let log = if output == DType::F32 { "" } else { "_log" };
-                ["", log]
-                    .map(|log| KernelId::named(&format!("attention_{way}{log}_{input}_{output}")))
+                Ability::ALL.map(|ability| {
+                    ability.names().iter().find_map(|able| {
+                        KernelId::named(&format!("attention_{way}{able}_{input}_{output}"))
+                    })
+                })
             })
         })
     })
 });
 
 impl Plan {
-    /// Chooses a way for rows of attention scores, or takes the forced one. `logs`: a logarithm is asked for.
+    /// Chooses a way for rows of attention scores, or takes the forced one.
     /// `launches` launches, the largest of `rows` rows.
     ///
     /// # Errors
@@ -834,54 +857,46 @@ impl Plan {
         problem: &Problem,
         properties: &DeviceProperties,
         forced: Option<Way>,
-        logs: bool,
+        ability: Ability,
         (launches, rows): (u64, u32),
     ) -> Result<Self, Error> {
         let cols = problem.cols() as u32;
         let kernels = &ATTENTION_KERNELS[problem.input() as usize][problem.output() as usize];
         let mut limit = 0;
         for (way, kernels) in ATTENTION.into_iter().zip(kernels) {
-            let Some(kernel) = kernels[usize::from(logs)] else {
+            let Some(kernel) = kernels[ability as usize] else {
                 continue;
             };
             if forced.is_some_and(|forced| forced != way) {
                 continue;
             }
             let most_warps = kernel.describe().max_threads / WARP;
-            // Blocks that share a row, warps of a block, shared memory. None of it is measured yet.
+            // Blocks that share a row, warps of a block, shared memory. Evidence is bandwidth as a fraction of a copy's in
+            // the same run, on an H200, 2026-11-30. 32 heads of 2,048 x 2,048 scores: f32 0.97 without a mask, 0.91 with
+            // an additive one, 0.93 with a boolean one; bf16 0.86, 0.77, 0.71. Their kernels have 64 registers: with
+            // 80, causal f32 scores take 0.88 of a copy's time, and not 0.82. Rows of up to 1,024 have a warp
+            // a block: 0.95 in f32 at 1,000 keys, where several such rows to a block had 0.71.
             let shape = |cols: u32| {
                 let chunks = chunked::chunks(cols).max(1);
-                match way {
-                    Way::Warp => {
-                        let warps = ATTENTION_WARPS.min(most_warps);
-                        let bytes = warps * attention::chunks_bytes(1, 1, cols);
-                        (1, warps, bytes + Alone::bytes(warps))
-                    }
-                    Way::Block => {
-                        let warps = chunks.min(most_warps);
-                        let bytes = attention::chunks_bytes(warps, 1, cols);
-                        (1, warps, bytes + Block::bytes(chunks))
-                    }
+                let (blocks, warps, exchange) = match way {
+                    Way::Block => (1, chunks, Block::bytes(chunks)),
                     Way::Split => {
                         let blocks = chunks
                             .div_ceil(most_warps)
                             .next_power_of_two()
                             .clamp(2, properties.max_cluster_blocks.max(2));
-                        let warps = chunks.div_ceil(blocks).min(most_warps);
-                        let bytes = attention::chunks_bytes(warps, blocks, cols);
-                        (blocks, warps, bytes + Cluster::bytes(chunks))
+                        (blocks, chunks.div_ceil(blocks), Cluster::bytes(chunks))
                     }
-                    _ => (1, attention::STREAM_WARPS, attention::STREAM_BYTES),
-                }
+                    _ => return (1, attention::STREAM_WARPS, attention::STREAM_BYTES),
+                };
+                (blocks, warps, attention::shared_bytes(exchange, warps))
             };
             let fits = |cols| shape(cols).2 <= properties.max_shared_bytes_per_block;
-            let has_clusters = properties.max_cluster_blocks > 1;
             let longest = match way {
-                Way::Warp => CHUNK,
-                // Longer ones are shared by a cluster where there is one.
-                Way::Block if forced.is_none() && has_clusters => most_warps * CHUNK,
-                Way::Block => LONGEST_SPLIT,
-                Way::Split if has_clusters => LONGEST_SPLIT,
+                Way::Block => most_warps * CHUNK,
+                Way::Split if properties.max_cluster_blocks > 1 => {
+                    LONGEST_SPLIT.min(properties.max_cluster_blocks * most_warps * CHUNK)
+                }
                 Way::Split => 0,
                 _ => MAX_COLS as u32,
             };
@@ -890,9 +905,7 @@ impl Plan {
                 continue;
             }
             let (cluster, warps, shared_bytes) = shape(cols);
-            let rows_per_block = if way == Way::Warp { warps } else { 1 };
-            let blocks = rows.div_ceil(rows_per_block).checked_mul(cluster);
-            let grid = match blocks {
+            let grid = match rows.checked_mul(cluster) {
                 _ if launches == 0 => 0,
                 Some(grid) if grid <= MAX_GRID => grid,
                 _ => continue,
@@ -902,7 +915,7 @@ impl Plan {
                 way,
                 threads_per_block: warps * WARP,
                 elems_per_thread: CHUNK / WARP,
-                rows_per_block,
+                rows_per_block: 1,
                 shared_bytes,
                 blocks_per_row: cluster,
                 grid,
@@ -1229,19 +1242,19 @@ mod tests {
         let mut names = BTreeSet::new();
         for properties in [tiny, small(), large()] {
             for (input, output) in pairs() {
-                for (logs, forced) in [false, true].into_iter().flat_map(|logs| {
+                for (ability, forced) in Ability::ALL.into_iter().flat_map(|ability| {
                     Way::ALL
                         .map(Some)
                         .into_iter()
                         .chain([None])
-                        .map(move |w| (logs, w))
+                        .map(move |w| (ability, w))
                 }) {
                     for cols in [
                         0, 1, 1023, 1024, 1025, 16_384, 16_385, 24_576, 57_344, 57_345, 262_144,
                         262_145, MAX_COLS,
                     ] {
                         let problem = Problem::packed(&[7, cols], input, output).unwrap();
-                        let plan = Plan::of_scores(&problem, &properties, forced, logs, (1, 7));
+                        let plan = Plan::of_scores(&problem, &properties, forced, ability, (1, 7));
                         let Ok(plan) = plan else {
                             assert!(forced.is_some() && forced != Some(Way::Stream), "{cols}");
                             continue;
@@ -1255,13 +1268,9 @@ mod tests {
                             7u32.div_ceil(plan.rows_per_block()) * plan.blocks_per_row()
                         );
                         let chunks = match plan.way() {
-                            Way::Warp => 1,
                             Way::Stream => u32::MAX,
-                            // Those that shared memory has room for.
-                            _ => {
-                                plan.shared_bytes() / attention::chunks_bytes(1, 1, 1)
-                                    * plan.blocks_per_row()
-                            }
+                            // One a warp.
+                            _ => warps * plan.blocks_per_row(),
                         };
                         assert!(
                             chunked::chunks(cols as u32) <= chunks,
@@ -1281,15 +1290,12 @@ mod tests {
     fn scores_take_the_way_that_their_length_asks_for() {
         let way = |properties: &DeviceProperties, cols: usize| {
             let problem = Problem::packed(&[100, cols], DType::F32, DType::F32).unwrap();
-            let plan = Plan::of_scores(&problem, properties, None, false, (1, 100));
+            let plan = Plan::of_scores(&problem, properties, None, Ability::Masks, (1, 100));
             plan.unwrap().way()
         };
         for (cols, with_clusters, without) in [
-            (1024, Way::Warp, Way::Warp),
-            (1025, Way::Block, Way::Block),
-            (16_384, Way::Block, Way::Block),
-            (16_385, Way::Split, Way::Block),
-            (32_768, Way::Split, Way::Block),
+            (1024, Way::Block, Way::Block),
+            (32_768, Way::Block, Way::Block),
             (32_769, Way::Split, Way::Stream),
             (262_144, Way::Split, Way::Stream),
             (262_145, Way::Stream, Way::Stream),

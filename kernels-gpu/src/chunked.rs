@@ -18,7 +18,7 @@ use cuda_std::thread::{block_dim_x, thread_idx_x};
 use cuda_std::warp::{lane_id, sync_warp};
 
 use crate::element::{Element, F32};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, ExchangeByChunks};
 use crate::exp::{Accuracy, Reference};
 use crate::online::Outcome;
 use crate::options::Options;
@@ -170,7 +170,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
     In: Element,
     Out: Element,
     E: Accuracy,
-    X: Exchange,
+    X: ExchangeByChunks,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
     const { assert!(E::TWICE != (V == F32::VECTOR)) };
@@ -370,7 +370,7 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
     In: Element,
     Out: Element,
     E: Accuracy,
-    X: Exchange,
+    X: ExchangeByChunks,
 {
     const { assert!(STEPS * V * WARP as usize == CHUNK as usize) };
     let (warp, warps, all_chunks) = (shared_by_warp(X::warp()), X::warps(), chunks(cols));

@@ -31,31 +31,32 @@ macro_rules! entries {
     (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
     (@where split_staged_fast $($rest:tt)*) => { entries!(@clusters split_staged_fast $($rest)*); };
     (@where attention_split $($rest:tt)*) => { entries!(@clusters attention_split $($rest)*); };
+    (@where attention_split_any $($rest:tt)*) => { entries!(@clusters attention_split_any $($rest)*); };
     (@where attention_split_log $($rest:tt)*) => { entries!(@clusters attention_split_log $($rest)*); };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
-    (@entry $where:tt attention_warp $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Alone, $v] $in, $out, $lanes, $steps, $v);
-    };
-    (@entry $where:tt attention_warp_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Alone, $v] $in, $out, $lanes, $steps, $v);
-    };
     (@entry $where:tt attention_block $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_block_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, true, false, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_block_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Block, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Block, true, true, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_split $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_split_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, false, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_split_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Cluster, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Cluster, true, true, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
-    (@entry $where:tt attention_stream $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name stream [$in, $out, <$out as Element>::Accuracy, $v] $in, $out, $lanes, $steps, $v);
+    (@entry $where:tt attention_stream_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name stream [$in, $out, <$out as Element>::Accuracy, false, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_stream_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name stream [$in, $out, exp::Full, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name stream [$in, $out, exp::Full, true, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@clusters $($rest:tt)*) => {
         entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
@@ -374,48 +375,51 @@ entries! {
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
-    attention_warp attention_warp_f32_f32: F32 => F32, 32 x 8 x 4, 128 / 6;
-    attention_block attention_block_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
-    attention_split attention_split_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 3;
-    attention_stream attention_stream_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
-    attention_warp attention_warp_f16_f16: F16 => F16, 32 x 4 x 8, 128 / 6;
-    attention_block attention_block_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
-    attention_split attention_split_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
-    attention_stream attention_stream_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
-    attention_warp_log attention_warp_log_f16_f16: F16 => F16, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024 / 1;
+    attention_split attention_split_f32_f32: F32 => F32, 32 x 8 x 4, 768 / 1;
+    attention_block_log attention_block_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
+    attention_split_log attention_split_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
+    attention_stream_log attention_stream_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
+    attention_block attention_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_f16_f16: F16 => F16, 32 x 4 x 8, 896 / 1;
+    attention_block_any attention_block_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_split_any attention_split_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
+    attention_stream_any attention_stream_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_block_log attention_block_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
-    attention_split_log attention_split_log_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 3;
+    attention_split_log attention_split_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
-    attention_warp attention_warp_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 128 / 6;
-    attention_block attention_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
-    attention_split attention_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
-    attention_stream attention_stream_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
-    attention_warp_log attention_warp_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 128 / 6;
+    attention_block attention_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 896 / 1;
+    attention_block_any attention_block_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_split_any attention_split_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
+    attention_stream_any attention_stream_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_block_log attention_block_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
-    attention_split_log attention_split_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 3;
+    attention_split_log attention_split_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
-    attention_warp attention_warp_f16_f32: F16 => F32, 32 x 4 x 8, 128 / 6;
-    attention_block attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
-    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 256 / 3;
-    attention_stream attention_stream_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
-    attention_warp attention_warp_bf16_f32: Bf16 => F32, 32 x 4 x 8, 128 / 6;
-    attention_block attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
-    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 256 / 3;
-    attention_stream attention_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
-    attention_warp attention_warp_f32_f16: F32 => F16, 32 x 8 x 4, 128 / 6;
-    attention_block attention_block_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
-    attention_split attention_split_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
-    attention_stream attention_stream_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
-    attention_warp_log attention_warp_log_f32_f16: F32 => F16, 32 x 8 x 4, 128 / 6;
+    attention_block attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_block_log attention_block_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_split_log attention_split_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_stream_log attention_stream_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_block attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_block_log attention_block_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_split_log attention_split_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_stream_log attention_stream_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_block attention_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024 / 1;
+    attention_split attention_split_f32_f16: F32 => F16, 32 x 8 x 4, 768 / 1;
+    attention_block_any attention_block_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_split_any attention_split_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_stream_any attention_stream_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_block_log attention_block_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
-    attention_split_log attention_split_log_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 3;
+    attention_split_log attention_split_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_stream_log attention_stream_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
-    attention_warp attention_warp_f32_bf16: F32 => Bf16, 32 x 8 x 4, 128 / 6;
-    attention_block attention_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
-    attention_split attention_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
-    attention_stream attention_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
-    attention_warp_log attention_warp_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 128 / 6;
+    attention_block attention_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024 / 1;
+    attention_split attention_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768 / 1;
+    attention_block_any attention_block_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    attention_split_any attention_split_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    attention_stream_any attention_stream_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     attention_block_log attention_block_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
-    attention_split_log attention_split_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 3;
+    attention_split_log attention_split_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     attention_stream_log attention_stream_log_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
 }

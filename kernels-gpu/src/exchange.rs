@@ -1,14 +1,13 @@
-//! How the warps that share a row tell each other what they know of it: three ways with one face.
+//! How the warps that share a row tell each other what they know of it: two ways with one face.
 //!
 //! | exchange | who shares a row | through |
 //! |---|---|---|
-//! | [`Alone`] | a warp, whose row is one chunk | nothing but its lanes |
 //! | [`Block`] | a block | shared memory, one block barrier |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 32 partials are merged by one warp of each block |
 
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::warp::{lane_id, sync_warp};
+use cuda_std::warp::lane_id;
 
 use crate::online::Partial;
 use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
@@ -37,7 +36,20 @@ pub trait Exchange {
     /// To be called once a round, by all threads, when loads are under way: what takes time to begin begins.
     fn begin(&self);
 
-    /// To be called once a round, by all threads, after that and before [`Exchange::tell`].
+    /// Makes ready for another round. All threads call.
+    fn again(&mut self);
+
+    /// A round in which every warp has one chunk: what all of them together know, in every thread. All threads call.
+    ///
+    /// # Safety
+    ///
+    /// * **own**: `chunk` is this warp's.
+    unsafe fn share(&self, chunk: u32, part: Partial) -> Partial;
+}
+
+/// An exchange among warps that may have several chunks each.
+pub trait ExchangeByChunks: Exchange {
+    /// To be called once a round, by all threads, after [`Exchange::begin`] and before [`ExchangeByChunks::tell`].
     fn meet(&self);
 
     /// Tells the others of a chunk; one past the last is nothing to tell. All lanes call.
@@ -54,24 +66,8 @@ pub trait Exchange {
     ///
     /// # Safety
     ///
-    /// * **told**: it was told this round, and [`Exchange::collect`] came after.
+    /// * **told**: it was told this round, and [`ExchangeByChunks::collect`] came after.
     unsafe fn told(&self, chunk: u32) -> Partial;
-
-    /// Makes ready for another round. All threads call.
-    fn again(&mut self);
-
-    /// A round in which every warp has one chunk.
-    ///
-    /// # Safety
-    ///
-    /// * **own**: `chunk` is this warp's.
-    #[inline(always)]
-    unsafe fn share(&self, chunk: u32, part: Partial) -> Partial {
-        self.meet();
-        // SAFETY: own: the caller's; once.
-        unsafe { self.tell(chunk, part) };
-        self.collect()
-    }
 }
 
 /// What the partials in the first `count` slots together know, in every thread of the block. Where a lane has more than
@@ -141,6 +137,27 @@ impl Exchange for Block {
     fn begin(&self) {}
 
     #[inline(always)]
+    fn again(&mut self) {
+        // Every warp has read the slots before any fills them again.
+        sync_threads();
+    }
+
+    /// With a chunk a warp, no lane has more than one to merge.
+    #[inline(always)]
+    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
+        let warp = Self::warp();
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
+            unsafe { self.slots.put(warp, part) };
+        }
+        sync_threads();
+        // SAFETY: written: every warp's before the barrier, and none again before `again`.
+        combine_lanes(Self::warps(), |warp| unsafe { self.slots.get(warp) })
+    }
+}
+
+impl ExchangeByChunks for Block {
+    #[inline(always)]
     fn meet(&self) {}
 
     #[inline(always)]
@@ -162,25 +179,6 @@ impl Exchange for Block {
     unsafe fn told(&self, chunk: u32) -> Partial {
         // SAFETY: written: told.
         unsafe { self.slots.get(chunk) }
-    }
-
-    #[inline(always)]
-    fn again(&mut self) {
-        // Every warp has read the slots before any fills them again.
-        sync_threads();
-    }
-
-    /// With a chunk a warp, no lane has more than one to merge.
-    #[inline(always)]
-    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
-        let warp = Self::warp();
-        if lane_id() == 0 {
-            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
-            unsafe { self.slots.put(warp, part) };
-        }
-        sync_threads();
-        // SAFETY: written: every warp's before the barrier, and none again before `again`.
-        combine_lanes(Self::warps(), |warp| unsafe { self.slots.get(warp) })
     }
 }
 
@@ -251,6 +249,24 @@ impl Exchange for Cluster {
     }
 
     #[inline(always)]
+    fn again(&mut self) {
+        // All threads of the cluster have read the slots, before any is told of the next round.
+        cluster::arrive_relaxed();
+        cluster::wait();
+        self.round += 1;
+    }
+
+    #[inline(always)]
+    unsafe fn share(&self, chunk: u32, part: Partial) -> Partial {
+        self.meet();
+        // SAFETY: own: the caller's; once.
+        unsafe { self.tell(chunk, part) };
+        self.collect()
+    }
+}
+
+impl ExchangeByChunks for Cluster {
+    #[inline(always)]
     fn meet(&self) {
         // Peers are there, and their barriers made.
         cluster::wait();
@@ -277,84 +293,5 @@ impl Exchange for Cluster {
     unsafe fn told(&self, chunk: u32) -> Partial {
         // SAFETY: written: told, to this block too.
         unsafe { self.slots.get(chunk) }
-    }
-
-    #[inline(always)]
-    fn again(&mut self) {
-        // All threads of the cluster have read the slots, before any is told of the next round.
-        cluster::arrive_relaxed();
-        cluster::wait();
-        self.round += 1;
-    }
-}
-
-/// A warp to a row of one chunk.
-pub struct Alone {
-    slot: PartialSlots,
-}
-
-impl Exchange for Alone {
-    /// Of each warp's chunk.
-    #[inline(always)]
-    fn bytes(chunks: u32) -> u32 {
-        PartialSlots::bytes(chunks)
-    }
-
-    #[inline(always)]
-    unsafe fn new(shared_offset: u32, _: u32) -> Self {
-        let warp = thread_idx_x() / WARP;
-        Self {
-            slot: PartialSlots::at(shared_offset + PartialSlots::bytes(warp)),
-        }
-    }
-
-    #[inline(always)]
-    fn row() -> u32 {
-        block_idx_x() * (block_dim_x() / WARP) + thread_idx_x() / WARP
-    }
-
-    #[inline(always)]
-    fn warps() -> u32 {
-        1
-    }
-
-    #[inline(always)]
-    fn warp() -> u32 {
-        0
-    }
-
-    #[inline(always)]
-    fn begin(&self) {}
-
-    #[inline(always)]
-    fn meet(&self) {}
-
-    #[inline(always)]
-    unsafe fn tell(&self, _: u32, part: Partial) {
-        if lane_id() == 0 {
-            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
-            unsafe { self.slot.put(0, part) };
-        }
-    }
-
-    #[inline(always)]
-    fn collect(&self) -> Partial {
-        // SAFETY: all lanes call; written: before the barrier, and not again before `again`.
-        unsafe {
-            sync_warp(u32::MAX);
-            self.slot.get(0)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn told(&self, _: u32) -> Partial {
-        // SAFETY: written: told.
-        unsafe { self.slot.get(0) }
-    }
-
-    #[inline(always)]
-    fn again(&mut self) {
-        // SAFETY: all lanes call. They have read the slot before lane 0 fills it again.
-        unsafe { sync_warp(u32::MAX) };
     }
 }

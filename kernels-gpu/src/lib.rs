@@ -3,7 +3,7 @@
 //! | level | modules | who calls | valid in |
 //! |---|---|---|---|
 //! | ideas | [`element`], [`exp`], [`ln`], [`tanh`], [`online`], [`options`], [`row`], [`scores`] | a thread | that thread |
-//! | cooperation | [`tile`], [`reduce`], [`stage`], [`exchange`] | whole warps or blocks | each says where |
+//! | cooperation | [`tile`], [`scored`], [`reduce`], [`stage`], [`exchange`] | whole warps or blocks | each says where |
 //! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`], [`attention`] | whole blocks | the row, in memory |
 //! | entry points | [`entries`] | the host | |
 //!
@@ -45,6 +45,7 @@ pub mod options;
 pub mod packed;
 pub mod reduce;
 pub mod row;
+pub mod scored;
 pub mod scores;
 pub mod stage;
 pub mod stream;

@@ -99,6 +99,20 @@ impl Partial {
         sum: Pair::ZERO,
     };
 
+    /// The part whose largest element is `max`, its exponentials relative to that having this sum; anything where they
+    /// cannot be taken.
+    #[inline(always)]
+    pub fn of(max: f32, sum: Pair) -> Self {
+        Self {
+            max,
+            sum: if Self::can_refer(max) {
+                sum
+            } else {
+                Pair::ZERO
+            },
+        }
+    }
+
     /// The sum, brought from the scale of its own maximum to that of `max`, which is no smaller.
     #[inline(always)]
     pub fn sum_relative_to(self, max: f32) -> Pair {

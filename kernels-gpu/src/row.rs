@@ -118,16 +118,25 @@ impl RowLayout {
         offsets
     }
 
-    /// The coordinates of `row`, innermost dimension first; 0 where there is no dimension.
+    /// The coordinates of `row`.
     #[inline(always)]
-    pub fn coordinates(&self, row: u32) -> [u32; MAX_DIMS] {
+    pub fn coordinates(&self, row: u32) -> Coordinates {
         let mut rest = row;
-        [
-            self.coordinate::<0>(&mut rest),
-            self.coordinate::<1>(&mut rest),
-            self.coordinate::<2>(&mut rest),
-            self.coordinate::<3>(&mut rest),
-        ]
+        Coordinates {
+            at: [
+                self.coordinate::<0>(&mut rest),
+                self.coordinate::<1>(&mut rest),
+                self.coordinate::<2>(&mut rest),
+                self.coordinate::<3>(&mut rest),
+            ],
+            dims: self.dims,
+        }
+    }
+
+    /// Strides of a dimension, the innermost being 0, in elements of the input and of the output.
+    #[inline(always)]
+    pub fn strides(&self, dim: usize) -> (u64, u64) {
+        (self.dim[dim].stride_in, self.dim[dim].stride_out)
     }
 
     /// Takes dimension `D`'s coordinate off `rest`. The outermost one takes all that is left.
@@ -162,6 +171,32 @@ impl RowLayout {
         offsets.1 = offsets
             .1
             .wrapping_add(dim.stride_out.wrapping_mul(u64::from(coordinate)));
+    }
+}
+
+/// Where a row is among those of a launch, innermost dimension first; 0 where there is no dimension.
+pub struct Coordinates {
+    at: [u32; MAX_DIMS],
+    dims: u32,
+}
+
+impl Coordinates {
+    /// Offset of the row where dimensions have these strides; those that there are not are not asked for, but the innermost.
+    #[inline(always)]
+    pub fn offset(&self, stride: impl Fn(usize) -> u64) -> u64 {
+        let term = |dim: usize| stride(dim).wrapping_mul(u64::from(self.at[dim]));
+        // Written out, since a by-value parameter indexed at run time would be copied to local memory.
+        let mut offset = term(0);
+        if self.dims > 1 {
+            offset = offset.wrapping_add(term(1));
+            if self.dims > 2 {
+                offset = offset.wrapping_add(term(2));
+                if self.dims > 3 {
+                    offset = offset.wrapping_add(term(3));
+                }
+            }
+        }
+        offset
     }
 }
 

@@ -377,15 +377,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     #[inline(always)]
     pub fn exponentiate<A: Accuracy>(&mut self, max: f32) -> Partial {
         self.exponentials_relative_to::<A>(max);
-        let sum = lanes_sum::<A, LANES>(self.lane_sum::<A>());
-        Partial {
-            max,
-            sum: if Partial::can_refer(max) {
-                sum
-            } else {
-                Pair::ZERO
-            },
-        }
+        Partial::of(max, lanes_sum::<A, LANES>(self.lane_sum::<A>()))
     }
 
     /// The sum of this lane's elements.

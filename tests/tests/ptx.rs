@@ -145,18 +145,12 @@ fn expected(kernel: &Kernel) -> Collectives {
                 ..Collectives::default()
             }
         }
-        // A row's one partial goes from lane 0 to all; the second barrier stands before the row is gone over again.
-        "attention_warp" | "attention_warp_log" => Collectives {
-            warp_barriers: 2,
-            ..tile
-        },
-        "attention_block" | "attention_block_log" => tile + block,
-        "attention_split" | "attention_split_log" => tile + cluster,
-        "attention_stream" | "attention_stream_log" => {
-            // A chunk's maximum is taken again with its scores, for the results.
+        "attention_block" | "attention_block_any" | "attention_block_log" => tile + block,
+        "attention_split" | "attention_split_any" | "attention_split_log" => tile + cluster,
+        "attention_stream_any" | "attention_stream_log" => {
             tile + Collectives {
                 block_barriers: 2,
-                reductions: 2,
+                reductions: 1,
                 shuffles: 10,
                 ..Collectives::default()
             }

@@ -118,6 +118,28 @@ pub fn opaque_u32(value: u32) -> u32 {
     }
 }
 
+/// `value`, opaque, at the head of a loop that is to stay one: neither compiler unrolls a loop whose counter comes from here.
+#[inline(always)]
+pub fn rolled_u32(value: u32) -> u32 {
+    by_target! {
+        device: {
+            let opaque: u32;
+            // SAFETY: copies a register. Not `pure`, as for `opaque_u32`.
+            unsafe {
+                core::arch::asm!(
+                    ".pragma \"nounroll\";",
+                    "mov.b32 {opaque}, {value};",
+                    opaque = out(reg32) opaque,
+                    value = in(reg32) value,
+                    options(nomem, nostack),
+                );
+            }
+            opaque
+        },
+        host: value,
+    }
+}
+
 /// `a / b` without the check for a zero divisor, which would bring a panic into the kernel.
 ///
 /// # Safety
