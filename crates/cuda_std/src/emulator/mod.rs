@@ -23,10 +23,13 @@
 pub(crate) mod async_copy;
 pub(crate) mod block;
 mod checks;
+mod clocks;
 pub(crate) mod cluster;
 pub(crate) mod collective;
 pub(crate) mod context;
 mod fault;
+mod heap;
+mod history;
 pub(crate) mod mbarrier;
 pub(crate) mod memory;
 mod order;
@@ -40,7 +43,11 @@ mod worker;
 
 pub use checks::{Checks, checked};
 pub use collective::Collective;
-pub use fault::{Access, Fault, FaultKind, Missing, NearestBuffer, SourceLocation};
+pub use fault::{
+    Access, BufferPlace, Elsewhere, Fault, FaultKind, MemoryPlace, Missing, OtherAccess,
+    SourceLocation,
+};
+pub use heap::{allocate, free, set_written};
 
 use core::alloc::Layout;
 use core::ffi::c_void;

@@ -110,7 +110,7 @@ fn run_warp(
                 warp.waiting.update(|lanes| lanes | 1 << lane);
                 let mask = thread.request.mask.get();
                 if warp.waiting.get() & mask == mask {
-                    meet(block, warp, threads, thread)?;
+                    meet(warp, threads, thread)?;
                 }
             }
             Wait::Block => arrive(block, thread)?,
@@ -121,6 +121,14 @@ fn run_warp(
                 warp.exited.update(|lanes| lanes | 1 << lane);
                 block.exited.update(|threads| threads + 1);
                 thread.cluster().leave(thread);
+                if block.exited.get() == block.threads() {
+                    let barriers = block.mbarriers.borrow();
+                    if let Some(fault) =
+                        barriers.never_awaited(block.grid().kernel.name, block.index())
+                    {
+                        return Err(fault);
+                    }
+                }
             }
         }
         if order.interrupts() {
@@ -131,7 +139,7 @@ fn run_warp(
 }
 
 /// Lets the lanes that `last` names, which all wait, go on if they wait for one another.
-fn meet(block: &Block, warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
+fn meet(warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
     let (collective, mask) = (last.request.collective.get(), last.request.mask.get());
     if !lanes(mask).all(|lane| threads[lane as usize].meets(last)) {
         // Some wait for others first; if those never come, the block gets stuck and is reported then.
@@ -148,7 +156,9 @@ fn meet(block: &Block, warp: &Warp, threads: &[Thread], last: &Thread) -> Result
         },
     )?;
     if collective == Collective::SyncWarp {
-        block.shared().warp_barrier(threads[0].index(), mask);
+        if let Some(mut races) = last.cluster().races_mut() {
+            races.warp_barrier(threads[0].place(), mask);
+        }
     }
     warp.waiting.update(|lanes| lanes & !mask);
     warp.runnable.update(|lanes| lanes | mask);
@@ -181,7 +191,9 @@ fn arrive(block: &Block, thread: &Thread) -> Result<(), Fault> {
     if block.at_barrier.get() == block.threads() {
         block.at_barrier.set(0);
         block.first_at_barrier.set(None);
-        block.shared().block_barrier();
+        if let Some(mut races) = thread.cluster().races_mut() {
+            races.block_barrier(block.rank());
+        }
         for warp in &block.warps {
             warp.runnable.set(warp.existing);
         }
