@@ -165,6 +165,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn log_softmax<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -177,6 +178,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp<'x>(&self, x: impl Input<'x, Elem: Element>) -> Result<Tensor<f32>, Error> {
         self.masked().logsumexp(x)
     }
@@ -187,6 +189,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn forward_with_logsumexp<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -272,6 +275,7 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// As for [`Softmax`], where a mask does not fit the scores or is on another device, and where the cap is not
     /// positive and finite.
+    #[track_caller]
     pub fn forward<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
@@ -281,6 +285,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward), and where there is no kernel for the two types.
+    #[track_caller]
     pub fn forward_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -317,6 +322,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn log_softmax<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -329,6 +335,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward_as`](Self::forward_as).
+    #[track_caller]
     pub fn log_softmax_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -364,6 +371,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp<'x>(&self, x: impl Input<'x, Elem: Element>) -> Result<Tensor<f32>, Error> {
         self.logsumexp_as::<f32>(x)
     }
@@ -373,6 +381,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -411,6 +420,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn forward_with_logsumexp<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -521,6 +531,7 @@ impl<'a> MaskedSoftmax<'a> {
         Ok(())
     }
 
+    #[track_caller]
     fn fresh<T: Element, U: Element>(
         &self,
         x: &TensorView<'_, T>,
@@ -913,6 +924,7 @@ fn same_stream(first: &Device, second: &Device) -> Result<(), Error> {
 }
 
 /// A tensor for a number of each row.
+#[track_caller]
 fn fresh_sums<T: Element, U: Element>(x: &TensorView<'_, T>) -> Result<Tensor<U>, Error> {
     let shape = x.shape();
     Tensor::uninitialised(x.device(), Layout::packed(&shape[..shape.len() - 1])?)
