@@ -18,8 +18,8 @@ pub struct Checks {
     /// | cluster barrier with a relaxed arrival | nothing but the making of mbarriers |
     /// | shuffles, votes, reductions | nothing |
     ///
-    /// Between blocks nothing orders global memory. What is ordered by way of others is ordered. Accesses through
-    /// raw pointers are not seen.
+    /// What is ordered by way of others is ordered. Between blocks nothing orders a store to global memory before
+    /// anything; a load may come before another block's store. Accesses through raw pointers are not seen.
     pub races: bool,
     /// Watch the memory that [`allocate`](super::allocate) gives, in every launch from then on: report loads of
     /// bytes that have not been written, and accesses to memory that has been freed.

@@ -1,8 +1,8 @@
 //! Finds accesses of shared and global memory that nothing orders.
 //!
 //! Every access is kept in the history of its bytes, with the time of its thread; one that comes later, and
-//! conflicts, must know of it. Blocks of different clusters know nothing of one another, and no block orders
-//! another's accesses of global memory.
+//! conflicts, must know of it. Blocks of different clusters know nothing of one another, and what a block has
+//! stored to global memory is not there for any other during the launch.
 
 use super::clocks::{Clocks, Place, Signal};
 use super::fault::Access;
@@ -89,6 +89,10 @@ impl Races {
         history.settle(self.first_block + place.rank, copy, self.clocks.now(place));
     }
 
+    fn has_block(&self, block: u32) -> bool {
+        block.wrapping_sub(self.first_block) < self.shared.len() as u32
+    }
+
     fn entry(&self, place: Place, action: Action, address: u64, bytes: u32) -> Entry {
         Entry {
             bytes: bytes_in_granule(address, bytes),
@@ -153,7 +157,10 @@ impl GlobalRaces {
         let new = races.entry(place, action, address, bytes);
         self.with_history(address, |history| {
             history.record(new, |entry| {
-                if entry.block == new.block {
+                // A load is over when its value has been told; a store need not have come where a thread of
+                // another block looks.
+                let may_be_known = entry.access == Access::Load && races.has_block(entry.block);
+                if entry.block == new.block || may_be_known {
                     unordered(&races.clocks, entry, place)
                 } else {
                     Some(entry.time.thread())
