@@ -9,8 +9,8 @@ use proptest::test_runner::{Config, FileFailurePersistence, RngSeed, TestCaseErr
 use crate::schedule::Schedule;
 use crate::settings;
 
-/// Draws values and tests each, with the emulator in an order drawn too; a failure is shrunk and said
-/// with its [`Schedule`], and its seed kept under `regressions/` in the file of that name.
+/// Draws values and tests each, with the emulator in an order drawn too, and all its checks; a failure is shrunk and
+/// said with its [`Schedule`], and its seed kept under `regressions/` in the file of that name.
 ///
 /// # Panics
 ///

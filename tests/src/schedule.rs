@@ -1,41 +1,52 @@
-//! In which order the emulator runs the threads of a case, and what it looks for meanwhile.
+//! In which order the emulator runs the threads of a case. Whatever has an order of its own runs under every check.
 
 use cuda_std::emulator::{Checks, checked};
 use proptest::prelude::*;
 
+use crate::random::Random;
 use crate::settings;
 
-/// Of drawn cases, one in so many runs under every check.
-const CHECKED_ONE_IN: u8 = 4;
-
-/// How the emulator runs a case.
+/// An order of clusters and threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What the order of clusters and threads is drawn from.
+    /// What it is drawn from.
     pub seed: u64,
-    /// Whether races are looked for, and loads of what nobody has written to global memory.
-    pub checked: bool,
 }
 
 impl Schedule {
-    /// Any order; checked at times, or always if the environment says so.
+    /// Any order.
     pub fn any() -> impl Strategy<Value = Self> {
-        // A simpler seed is no simpler order.
-        let seed = any::<u64>().no_shrink();
-        (seed, 0..CHECKED_ONE_IN).prop_map(|(seed, one_in)| Self {
-            seed,
-            checked: one_in == 0 || settings::always_checked(),
-        })
+        // A smaller seed makes no simpler order.
+        any::<u64>().no_shrink().prop_map(|seed| Self { seed })
     }
 
-    /// Calls `f`, whose launches on the emulator this decides about.
+    /// Calls `f`, whose launches on the emulator are in this order, and checked for all that the emulator can find.
     pub fn run<R>(self, f: impl FnOnce() -> R) -> R {
-        let checks = if self.checked {
-            Checks::ALL
-        } else {
-            Checks::default()
-        };
         let seed = Some(self.seed);
-        checked(Checks { seed, ..checks }, f)
+        checked(
+            Checks {
+                seed,
+                ..Checks::ALL
+            },
+            f,
+        )
     }
+}
+
+/// Calls `f` as [`Schedule::run`], in an order that follows from `salt`, if the environment asks for it everywhere
+/// and no order is set yet. A failure says which.
+///
+/// # Errors
+///
+/// That of `f`.
+pub fn everywhere<R>(salt: u64, f: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+    if !settings::always_checked() || Checks::current().seed.is_some() {
+        return f();
+    }
+    let schedule = Schedule {
+        seed: Random::new(settings::seed() ^ salt).bits(),
+    };
+    schedule
+        .run(f)
+        .map_err(|what| format!("{schedule:?}: {what}"))
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `WARP_SOFTMAX_CASES` | cases that each property draws | 64 |
 //! | `WARP_SOFTMAX_SEED` | what they are drawn from | the clock |
-//! | `WARP_SOFTMAX_CHECKS` | `all`: the emulator checks every case for races and unwritten memory | one drawn case in four |
+//! | `WARP_SOFTMAX_CHECKS` | `all`: not only drawn cases have an order of their own on the emulator, and all its checks | drawn cases alone |
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
 
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub fn cases() -> u32 {
     number("WARP_SOFTMAX_CASES").unwrap_or(64)
 }
 
-/// Whether the emulator checks every case for all that it can find.
+/// Whether the emulator checks cases that are not drawn for all that it can find.
 ///
 /// # Panics
 ///

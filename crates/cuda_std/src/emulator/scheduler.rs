@@ -53,9 +53,9 @@ fn turns(
     let block_threads = threads.len() / blocks.len();
     loop {
         let mut progress = false;
-        for index in rotated(blocks.len(), order) {
+        for index in order.shuffled(blocks.len()) {
             let block = &blocks[index];
-            for warp_index in rotated(block.warps.len(), order) {
+            for warp_index in order.shuffled(block.warps.len()) {
                 let warp = &block.warps[warp_index];
                 if warp.runnable.get() != 0 {
                     progress = true;
@@ -81,12 +81,6 @@ fn turns(
             return Err(stuck::report(blocks, threads));
         }
     }
-}
-
-/// `0..count`, from a picked one on and around.
-fn rotated(count: usize, order: &Order) -> impl Iterator<Item = usize> {
-    let first = order.pick(count as u32) as usize;
-    (first..count).chain(0..first)
 }
 
 /// Runs the lanes of `warp` until all wait or have returned, or the order has others go first.
