@@ -278,7 +278,7 @@ pub enum FaultKind {
         /// Its size.
         bytes: u32,
         /// The copy, or the store.
-        copy: OtherAccess,
+        copy: Box<OtherAccess>,
     },
     /// An asynchronous store that no thread of its destination had waited for when all of them had returned.
     NeverAwaited {
@@ -297,7 +297,7 @@ pub enum FaultKind {
         /// Its size.
         bytes: u32,
         /// The one before, in the order in which the emulator ran them.
-        other: OtherAccess,
+        other: Box<OtherAccess>,
     },
     /// A collective that some thread it names does not reach.
     Divergence {
@@ -381,7 +381,7 @@ pub enum FaultKind {
         /// Where the mbarrier was made.
         made_at: SourceLocation,
         /// The first thread of the cluster that has not returned and is not at this wait, and where it is instead.
-        elsewhere: Option<Elsewhere>,
+        elsewhere: Option<Box<Elsewhere>>,
     },
     /// The kernel panicked, with this message.
     Panic(String),
@@ -610,15 +610,15 @@ impl fmt::Display for FaultKind {
                     "mbarrier at offset {offset}, made at {made_at}, never completes the phase of parity {parity}: \
                      {missing_arrivals} arrivals and {missing_bytes} bytes are missing"
                 )?;
-                let Some(Elsewhere {
+                let Some(elsewhere) = elsewhere else {
+                    return Ok(());
+                };
+                let Elsewhere {
                     block,
                     thread,
                     operation,
                     location,
-                }) = elsewhere
-                else {
-                    return Ok(());
-                };
+                } = &**elsewhere;
                 write!(
                     f,
                     "; block {block}, thread {thread} waits at {operation}, {location}"

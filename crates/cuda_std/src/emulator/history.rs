@@ -2,6 +2,7 @@
 
 use super::clocks::{BarrierId, Time};
 use super::fault::{Access, FaultKind, MemoryPlace, OtherAccess};
+use smallvec::SmallVec;
 use std::panic::Location;
 
 /// Bytes of memory that share a history; no access crosses their boundary.
@@ -69,12 +70,12 @@ impl Unordered {
     /// That an access of `bytes` bytes at `place` is not ordered after this one.
     pub(super) fn fault(&self, access: Access, place: MemoryPlace, bytes: u32) -> FaultKind {
         let Self { entry, thread } = self;
-        let other = OtherAccess {
+        let other = Box::new(OtherAccess {
             access: entry.access,
             block: entry.block,
             thread: *thread,
             location: entry.location.into(),
-        };
+        });
         match entry.completion {
             Completion::Copy(_) | Completion::Phases(..) => FaultKind::MissingWait {
                 access,
@@ -92,9 +93,9 @@ impl Unordered {
     }
 }
 
-/// The latest accesses of a granule's bytes.
+/// The latest accesses of a granule's bytes: most granules of global memory are stored to once.
 #[derive(Clone, Default)]
-pub(super) struct History(Vec<Entry>);
+pub(super) struct History(SmallVec<[Entry; 1]>);
 
 impl History {
     /// Adds an access, unless it races with earlier ones, the latest of which is returned.

@@ -25,7 +25,7 @@
 //! another thread stores never ends. Accesses through raw pointers are not seen.
 //!
 //! What [`checked`] costs is measured by `cargo bench -p warp-softmax-cuda-std`, and for whole kernels of softmax by
-//! `cargo bench -p warp-softmax-tests --bench checks`: a launch takes two to twelve times as long.
+//! `cargo bench -p warp-softmax-tests --bench checks`: a launch takes 2 to 12 times as long.
 //!
 //! It needs unwinding: in a program built with `panic = "abort"` a fault aborts.
 //!

@@ -149,10 +149,10 @@ fn meet(warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
             threads[lane as usize].fault(kind, last.location.get())
         },
     )?;
-    if collective == Collective::SyncWarp {
-        if let Some(mut races) = last.cluster().races_mut() {
-            races.warp_barrier(threads[0].place(), mask);
-        }
+    if collective == Collective::SyncWarp
+        && let Some(mut races) = last.cluster().races_mut()
+    {
+        races.warp_barrier(threads[0].place(), mask);
     }
     warp.waiting.update(|lanes| lanes & !mask);
     warp.runnable.update(|lanes| lanes | mask);

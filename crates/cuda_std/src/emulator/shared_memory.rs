@@ -309,7 +309,7 @@ fn unwritten(offset: u32, bytes: u32, location: &Location<'_>) -> ! {
                 offset,
             },
             bytes,
-            copy,
+            copy: Box::new(copy),
         },
         None => FaultKind::SharedUnwritten { offset, bytes },
     };

@@ -60,7 +60,7 @@ fn why(thread: &Thread, block: &[Thread], cluster: &[Thread]) -> Option<FaultKin
                 missing_arrivals: missing.arrivals,
                 missing_bytes: missing.bytes,
                 made_at: missing.made_at.into(),
-                elsewhere: others.filter_map(elsewhere).next(),
+                elsewhere: others.filter_map(elsewhere).next().map(Box::new),
             })
         }
     }
