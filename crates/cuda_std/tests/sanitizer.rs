@@ -614,7 +614,6 @@ unsafe fn reads_what_another_block_writes(broken: bool, x: *mut u32) {
     unsafe {
         let x = Global::new_mut(x);
         x.at(block.into()).load(); // read
-        // A cluster barrier, even one that orders shared memory, says nothing of global memory here.
         x.at((if broken { block ^ 1 } else { block }).into())
             .store(1); // written
     }
@@ -659,6 +658,39 @@ fn global_race_of_two_threads_of_a_block() {
         params: &[param(&xp)],
     };
     subject.finds(["in order", "in reverse"], is_global_race);
+}
+
+#[kernel]
+unsafe fn tells_its_cluster(broken: bool, x: *mut u32) {
+    let block = thread::block_idx_x();
+    // SAFETY: broken on purpose.
+    unsafe {
+        let x = Global::new_mut(x);
+        if index() == 0 {
+            x.at(block.into()).store(1); // block's
+        }
+        thread::sync_threads();
+        if broken {
+            arrive_relaxed();
+        } else {
+            arrive();
+        }
+        wait();
+        x.at((block ^ 1).into()).load(); // of a peer
+    }
+}
+
+#[test]
+fn global_race_of_peers_that_a_relaxed_barrier_does_not_order() {
+    let mut x = [0u32; 4];
+    let xp = x.as_mut_ptr();
+    let subject = Subject {
+        kernel: &tells_its_cluster::KERNEL,
+        shape: (4, 32, 2),
+        buffers: &[writable(&mut x)],
+        params: &[param(&xp)],
+    };
+    subject.finds(["block's", "of a peer"], is_global_race);
 }
 
 // Divergence.

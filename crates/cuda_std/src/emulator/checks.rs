@@ -15,11 +15,12 @@ pub struct Checks {
     /// | arrival at an mbarrier, then a wait for its phase | all that the arriving thread did or knew before what the waiting one does |
     /// | asynchronous store, then a wait for the phase of its bytes | the same, of the storing thread; the store itself only so |
     /// | wait for copies | the copies, in their own thread |
+    /// | cluster barrier | all memory, between the threads of the cluster |
     /// | cluster barrier with a relaxed arrival | nothing but the making of mbarriers |
     /// | shuffles, votes, reductions | nothing |
     ///
-    /// What is ordered by way of others is ordered. Between blocks nothing orders a store to global memory before
-    /// anything; a load may come before another block's store. Accesses through raw pointers are not seen.
+    /// What is ordered by way of others is ordered. Between blocks an mbarrier orders shared memory, and loads of
+    /// global memory before stores, but no stores to global memory. Accesses through raw pointers are not seen.
     pub races: bool,
     /// Watch the memory that [`allocate`](super::allocate) gives, in every launch from then on: report loads of
     /// bytes that have not been written, and accesses to memory that has been freed.

@@ -61,6 +61,8 @@ pub(super) struct Knowledge {
     phases: BTreeMap<BarrierId, u32>,
     /// Openings of the cluster barrier.
     openings: u32,
+    /// The latest of them that all threads had arrived at with what they had done.
+    releasing_opening: u32,
 }
 
 impl Knowledge {
@@ -96,6 +98,11 @@ impl Knowledge {
         self.openings = self.openings.max(openings);
     }
 
+    /// That the cluster barrier has opened so often, and all arrivals since the time before were releases.
+    pub(super) fn see_releasing_opening(&mut self, openings: u32) {
+        self.releasing_opening = self.releasing_opening.max(openings);
+    }
+
     fn merge(&mut self, other: &Self) {
         for (rank, epoch) in other.epochs.iter().enumerate() {
             self.see_epoch(rank as u32, *epoch);
@@ -107,6 +114,7 @@ impl Knowledge {
             self.see_phases(*barrier, *phases);
         }
         self.see_openings(other.openings);
+        self.see_releasing_opening(other.releasing_opening);
         let epochs = &self.epochs;
         self.warps.retain(|(rank, _), (epoch, _)| {
             epochs.get(*rank as usize).is_none_or(|over| over <= epoch)
@@ -261,6 +269,13 @@ impl Clocks {
     pub(super) fn knows_openings(&self, openings: u32, observer: Place) -> bool {
         self.learned(observer)
             .any(|knowledge| knowledge.openings >= openings)
+    }
+
+    /// Whether the thread at `observer` knows that the cluster barrier has opened at least so often, the last time
+    /// with releases alone.
+    pub(super) fn knows_releasing_opening(&self, openings: u32, observer: Place) -> bool {
+        self.learned(observer)
+            .any(|knowledge| knowledge.releasing_opening >= openings)
     }
 
     /// All threads of a block have met at its barrier.

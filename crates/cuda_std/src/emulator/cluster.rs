@@ -20,6 +20,8 @@ pub(crate) struct Cluster {
     missing: Cell<u32>,
     /// Times the barrier has opened.
     phase: Cell<u32>,
+    /// Whether some arrival since then was relaxed.
+    relaxed: Cell<bool>,
     /// What those who wait at the barrier learn when it opens next, and what when it last did.
     arriving: RefCell<Signal>,
     opened: RefCell<Signal>,
@@ -40,6 +42,7 @@ impl Cluster {
         self.live.set(threads);
         self.missing.set(threads);
         self.phase.set(0);
+        self.relaxed.set(false);
         self.arriving = RefCell::default();
         self.opened = RefCell::default();
     }
@@ -76,7 +79,13 @@ impl Cluster {
             self.missing.set(self.live.get());
             if self.races.is_some() {
                 let mut arriving = self.arriving.borrow_mut();
-                arriving.update(|knowledge| knowledge.see_openings(self.phase()));
+                let relaxed = self.relaxed.take();
+                arriving.update(|knowledge| {
+                    knowledge.see_openings(self.phase());
+                    if !relaxed {
+                        knowledge.see_releasing_opening(self.phase());
+                    }
+                });
                 self.opened.replace(arriving.clone());
             }
         }
@@ -110,8 +119,12 @@ pub(crate) fn arrive(arrival: Arrival) {
     if thread.arrival.get().is_some() {
         context::raise(FaultKind::ClusterArrivedTwice, Location::caller());
     }
-    if let (Arrival::Release, Some(mut races)) = (arrival, cluster.races_mut()) {
-        races.release(thread.place(), &mut cluster.arriving.borrow_mut());
+    match (arrival, cluster.races_mut()) {
+        (Arrival::Relaxed, _) => cluster.relaxed.set(true),
+        (Arrival::Release, Some(mut races)) => {
+            races.release(thread.place(), &mut cluster.arriving.borrow_mut());
+        }
+        (Arrival::Release, None) => {}
     }
     thread.arrival.set(Some(cluster.phase()));
     cluster.arrive();

@@ -22,6 +22,8 @@ pub(super) enum Completion {
     Copy(u64),
     /// When so many phases of an mbarrier are over.
     Phases(BarrierId, u32),
+    /// At once in its own block; in others when they know that the cluster barrier has opened so often, with releases.
+    Released(u32),
     /// At once, and also known to those who know that the cluster barrier has opened so often.
     Openings(u32),
 }
@@ -83,12 +85,14 @@ impl Unordered {
                 bytes,
                 copy: other,
             },
-            Completion::AtOnce | Completion::Openings(_) => FaultKind::Race {
-                access,
-                place,
-                bytes,
-                other,
-            },
+            Completion::AtOnce | Completion::Released(_) | Completion::Openings(_) => {
+                FaultKind::Race {
+                    access,
+                    place,
+                    bytes,
+                    other,
+                }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Global memory, checked against the buffers of the launch.
 
 use super::block::Grid;
+use super::cluster;
 use super::context::{self, Thread};
 use super::fault::{Access, BufferPlace, FaultKind, MemoryPlace};
 use super::history::Completion;
@@ -211,6 +212,13 @@ fn check_race(thread: &Thread, (address, bytes): (u64, u32), action: Action, buf
     if !grid.buffers.iter().any(|buffer| writable(&buffer)) {
         return;
     }
+    let action = match action.access {
+        Access::Store => Action {
+            completion: Completion::Released(cluster::next_opening(thread)),
+            ..action
+        },
+        _ => action,
+    };
     let races = thread.cluster().races();
     let races = races.expect("global races are looked for with those of clusters");
     let touched = global.touch(&races, thread.place(), action, (address, bytes));

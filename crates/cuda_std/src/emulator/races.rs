@@ -2,7 +2,7 @@
 //!
 //! Every access is kept in the history of its bytes, with the time of its thread; one that comes later, and
 //! conflicts, must know of it. Blocks of different clusters know nothing of one another, and what a block has
-//! stored to global memory is not there for any other during the launch.
+//! stored to global memory is there for its cluster after a cluster barrier with releases only.
 
 use super::clocks::{Clocks, Place, Signal};
 use super::fault::Access;
@@ -108,7 +108,7 @@ impl Races {
 /// A thread of `entry`'s that the one at `observer`, of the same cluster, is not ordered after.
 fn unordered(clocks: &Clocks, entry: &Entry, observer: Place) -> Option<u32> {
     let known = match entry.completion {
-        Completion::AtOnce => false,
+        Completion::AtOnce | Completion::Released(_) => false,
         Completion::Copy(_) => return Some(entry.time.thread()),
         Completion::Phases(barrier, phases) => {
             let known = clocks.knows_phases(barrier, phases, observer);
@@ -157,14 +157,18 @@ impl GlobalRaces {
         let new = races.entry(place, action, address, bytes);
         self.with_history(address, |history| {
             history.record(new, |entry| {
-                // A load is over when its value has been told; a store need not have come where a thread of
-                // another block looks.
-                let may_be_known = entry.access == Access::Load && races.has_block(entry.block);
-                if entry.block == new.block || may_be_known {
-                    unordered(&races.clocks, entry, place)
+                let clocks = &races.clocks;
+                let known = if entry.block == new.block {
+                    return unordered(clocks, entry, place);
+                } else if !races.has_block(entry.block) {
+                    false
+                } else if let Completion::Released(openings) = entry.completion {
+                    clocks.knows_releasing_opening(openings, place)
                 } else {
-                    Some(entry.time.thread())
-                }
+                    // A load is over when its value has been told.
+                    return unordered(clocks, entry, place);
+                };
+                (!known).then(|| entry.time.thread())
             })
         })
     }
