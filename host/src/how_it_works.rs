@@ -211,7 +211,8 @@
 //! memory; without one, tests check the kernels' offset arithmetic with the same numbers.
 //!
 //! Cases run by every way that can hold them (fewer where the emulator would take too long), on the emulator and on the GPU if there is one: against an oracle in f64,
-//! for equal bits, and with guards around the tensors. The emulator also checks every access of the kernels.
+//! for equal bits, and with guards around the tensors. The emulator also checks every access of the kernels; those of drawn
+//! cases, in an order of threads drawn with each, for races and unwritten memory too ([`Device::checked`]).
 //!
 //! # When to use something else
 //!
@@ -222,6 +223,7 @@
 //! * **A few numbers on the CPU**: a loop. The emulator runs every thread of a GPU as a coroutine; it is for correct results where no
 //!   GPU is, and for tests, not for speed.
 //!
+//! [`Device::checked`]: crate::Device::checked
 //! [`MaskedSoftmax`]: crate::MaskedSoftmax
 //! [`Softmax::plan`]: crate::Softmax::plan
 //! [`Softmax::prepare`]: crate::Softmax::prepare

@@ -189,6 +189,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn log_softmax<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -201,6 +202,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp<'x>(&self, x: impl Input<'x, Elem: Element>) -> Result<Tensor<f32>, Error> {
         self.masked().logsumexp(x)
     }
@@ -211,6 +213,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn forward_with_logsumexp<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -296,6 +299,7 @@ impl<'a> MaskedSoftmax<'a> {
     ///
     /// As for [`Softmax`], where a mask does not fit the scores or is on another device, where what is written shares
     /// memory with a mask, and where the cap is not positive and finite.
+    #[track_caller]
     pub fn forward<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
@@ -305,6 +309,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward), and where there is no kernel for the two types.
+    #[track_caller]
     pub fn forward_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -341,6 +346,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn log_softmax<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -353,6 +359,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward_as`](Self::forward_as).
+    #[track_caller]
     pub fn log_softmax_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -388,6 +395,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp<'x>(&self, x: impl Input<'x, Elem: Element>) -> Result<Tensor<f32>, Error> {
         self.logsumexp_as::<f32>(x)
     }
@@ -397,6 +405,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn logsumexp_as<'x, U: Element>(
         &self,
         x: impl Input<'x, Elem: Element>,
@@ -437,6 +446,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward).
+    #[track_caller]
     pub fn forward_with_logsumexp<'x, X: Input<'x, Elem: Element>>(
         &self,
         x: X,
@@ -551,6 +561,7 @@ impl<'a> MaskedSoftmax<'a> {
         Ok(())
     }
 
+    #[track_caller]
     fn fresh<T: Element, U: Element>(
         &self,
         x: &TensorView<'_, T>,

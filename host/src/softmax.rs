@@ -112,6 +112,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As [above](Self#errors), and where memory is exhausted or the stream is being captured.
+    #[track_caller]
     pub fn forward<'a, X: Input<'a, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
     }
@@ -121,6 +122,7 @@ impl Softmax {
     /// # Errors
     ///
     /// As for [`forward`](Self::forward), and where there is no kernel for the two types.
+    #[track_caller]
     pub fn forward_as<'a, U: Element>(
         &self,
         x: impl Input<'a, Elem: Element>,

@@ -114,6 +114,7 @@ impl Device {
     /// # Errors
     ///
     /// Where the number of elements is not the shape's, or memory is exhausted.
+    #[track_caller]
     pub fn tensor_from<T: Scalar>(
         &self,
         data: &[T],
@@ -131,6 +132,7 @@ impl Device {
     /// # Errors
     ///
     /// Where the shape is too large, or memory is exhausted.
+    #[track_caller]
     pub fn zeros<T: Scalar>(&self, shape: impl AsRef<[usize]>) -> Result<Tensor<T>, Error> {
         let layout = Layout::packed(shape.as_ref())?;
         let memory = Memory::zeroed(self, layout.len() * size_of::<T>())?;
@@ -205,6 +207,7 @@ describe!(TensorViewMut<'_, T>);
 
 impl<T: Scalar> Tensor<T> {
     /// A tensor whose elements may be anything until they are written.
+    #[track_caller]
     pub(crate) fn uninitialised(device: &Device, layout: Layout) -> Result<Self, Error> {
         let memory = Memory::uninitialised(device, layout.len() * size_of::<T>())?;
         Ok(Self {

@@ -251,7 +251,7 @@ impl Exchange for Cluster {
     #[inline(always)]
     fn again(&mut self) {
         // All threads of the cluster have read the slots, before any is told of the next round.
-        cluster::arrive_relaxed();
+        cluster::arrive();
         cluster::wait();
         self.round += 1;
     }

@@ -13,6 +13,7 @@ use warp_softmax::{
 use crate::backend::{Native, bits, native};
 use crate::format::Format;
 use crate::oracle::{self, Op};
+use crate::schedule;
 
 /// Numbers of a shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -281,6 +282,16 @@ impl Scores {
 
     /// Makes the call, by the plan's way or a forced one; nothing where that cannot hold the rows.
     pub fn run(
+        &self,
+        device: &Device,
+        way: Option<Way>,
+        asked: Asked,
+    ) -> Result<Option<Given>, String> {
+        let salt = self.x.values.len() as u64;
+        schedule::everywhere(salt, || self.run_once(device, way, asked))
+    }
+
+    fn run_once(
         &self,
         device: &Device,
         way: Option<Way>,

@@ -8,6 +8,7 @@
 //! | [`conspiracy`] | rows made for the largest error |
 //! | [`case`] | one softmax call, down to where every row lies |
 //! | [`strategy`], [`property`] | what proptest draws, and how a failure is kept |
+//! | [`schedule`] | the emulator's order, and its checks |
 //! | [`lengths`] | row lengths at which something changes |
 //! | [`backend`] | the devices of this machine, and one call on one of them |
 //! | [`runner`] | one runner: a case on every backend by every way, checked and counted |
@@ -25,5 +26,6 @@ pub mod oracle;
 pub mod property;
 pub mod random;
 pub mod runner;
+pub mod schedule;
 pub mod settings;
 pub mod strategy;

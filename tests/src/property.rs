@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, FileFailurePersistence, RngSeed, TestCaseError, TestRunner};
 
+use crate::schedule::Schedule;
 use crate::settings;
 
-/// Draws values and tests each; a failure is shrunk, and its seed kept under `regressions/` in the
-/// file of that name.
+/// Draws values and tests each, with the emulator in an order drawn too, and all its checks; a failure is shrunk and
+/// said with its [`Schedule`], and its seed kept under `regressions/` in the file of that name.
 ///
 /// # Panics
 ///
@@ -36,8 +37,10 @@ where
         max_shrink_iters: 500,
         ..Config::default()
     };
-    let outcome =
-        TestRunner::new(config).run(&strategy, |value| test(value).map_err(TestCaseError::fail));
+    let scheduled = (strategy, Schedule::any());
+    let outcome = TestRunner::new(config).run(&scheduled, |(value, schedule)| {
+        schedule.run(|| test(value)).map_err(TestCaseError::fail)
+    });
     if let Err(failure) = outcome {
         panic!("WARP_SOFTMAX_SEED={}: {failure}", settings::seed());
     }

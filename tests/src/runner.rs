@@ -10,6 +10,7 @@ use crate::backend::{self, Backend, Choice, Refused};
 use crate::case::Case;
 use crate::format::Format;
 use crate::oracle;
+use crate::schedule;
 
 /// Most threads that a forced way may take on the emulator: eight blocks of `stream`. A block of a
 /// thousand for each of many short rows takes long there, and shows nothing that a few rows do not.
@@ -82,6 +83,10 @@ impl Runner {
 
     /// As [`Runner::check`], with the failure as text.
     pub fn try_check(&self, case: &Case) -> Result<Results, String> {
+        schedule::everywhere(case.cols as u64, || self.compare(case))
+    }
+
+    fn compare(&self, case: &Case) -> Result<Results, String> {
         let mut first: Option<(String, Vec<u32>)> = None;
         let mut default = Vec::new();
         for backend in &self.backends {

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `WARP_SOFTMAX_CASES` | cases that each property draws | 64 |
 //! | `WARP_SOFTMAX_SEED` | what they are drawn from | the clock |
+//! | `WARP_SOFTMAX_CHECKS` | `all`: not only drawn cases have an order of their own on the emulator, and all its checks | drawn cases alone |
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
@@ -14,6 +15,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Cases that each property draws.
 pub fn cases() -> u32 {
     number("WARP_SOFTMAX_CASES").unwrap_or(64)
+}
+
+/// Whether the emulator checks cases that are not drawn for all that it can find.
+///
+/// # Panics
+///
+/// Where the variable is set to anything but `all`.
+pub fn always_checked() -> bool {
+    match std::env::var("WARP_SOFTMAX_CHECKS") {
+        Ok(value) if value == "all" => true,
+        Ok(value) => panic!("WARP_SOFTMAX_CHECKS={value}: it may be `all`"),
+        Err(_) => false,
+    }
 }
 
 /// Elements that the accuracy table measures, over all its lines.

@@ -16,6 +16,7 @@ use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::{self, Op};
 use warp_softmax_tests::random::Random;
+use warp_softmax_tests::schedule::everywhere;
 
 /// The kernels of the plain softmax: those of attention take other parameters.
 fn kernels() -> impl Iterator<Item = &'static Kernel> {
@@ -329,8 +330,9 @@ fn run(
     ];
     // SAFETY: parameters: of the types that all entries have; buffers: both live, the writable one
     // this function's own; contract: the layout leads to packed rows, the block can hold a row.
-    let outcome = unsafe { launch(entry.kernel, &shape, &params) };
-    outcome.unwrap_or_else(|fault| panic!("{fault}"));
+    let run = || unsafe { launch(entry.kernel, &shape, &params) };
+    let outcome = everywhere(cols.into(), || run().map_err(|fault| fault.to_string()));
+    outcome.unwrap_or_else(|what| panic!("{what}"));
     output.get()
 }
 

@@ -1,8 +1,8 @@
-//! What the emulator costs: a switch, a memory access, a small launch, a large one.
+//! What the emulator costs, without checks and with all: a switch, a memory access, a small launch, a large one.
 //!
 //! `cargo bench -p warp-softmax-cuda-std`; as a test each runs once, tiny.
 
-use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
+use cuda_std::emulator::{Buffer, Checks, Kernel, Launch, checked, launch};
 use cuda_std::ext::{Global, Shared};
 use cuda_std::{kernel, thread, warp};
 use std::ffi::c_void;
@@ -62,6 +62,12 @@ pub unsafe fn copy(data: *mut u32, steps: u32) {
 
 fn main() {
     let tiny = !std::env::args().any(|argument| argument == "--bench");
+    measure(tiny);
+    println!("with every check:");
+    checked(Checks::ALL, || measure(tiny));
+}
+
+fn measure(tiny: bool) {
     let steps: u32 = if tiny { 2 } else { 1_000 };
     for threads in [32, 256, 1024] {
         let steps = steps * 32 / threads + 1;

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_std::emulator::{Access, Fault, FaultKind};
+use cuda_std::emulator::{Access, Fault, FaultKind, MemoryPlace};
 use cuda_std::ext::async_copy::{commit_group, copy_16, wait_all, wait_group};
 use cuda_std::ext::{Global, Shared, U32x4};
 use cuda_std::{kernel, thread};
@@ -70,9 +70,9 @@ unsafe fn two_copies(x: *const U32x4, close_second: bool, way: Way, slot: u32) {
         // The copies make these bytes unwritten again.
         slots.store(U32x4([9; 4]));
         slots.at(1).store(U32x4([9; 4]));
-        copy_16(slots, Global::new(x));
+        copy_16(slots, Global::new(x)); // first copy
         commit_group();
-        copy_16(slots.at(1), Global::new(x).at(1));
+        copy_16(slots.at(1), Global::new(x).at(1)); // second copy
         if close_second {
             commit_group();
         }
@@ -111,11 +111,13 @@ fn each_wait_covers_its_groups_and_no_more() {
                 continue;
             }
             let fault = result.unwrap_err();
-            let kind = FaultKind::SharedUnwritten {
-                offset: 16 * slot,
-                bytes: 16,
+            let FaultKind::MissingWait { place, copy, .. } = &fault.kind else {
+                panic!("{fault}");
             };
-            assert_eq!(fault.kind, kind);
+            let (block, offset) = (0, 16 * slot);
+            assert_eq!(*place, MemoryPlace::Shared { block, offset });
+            let mark = ["first copy", "second copy"][slot as usize];
+            assert_marked(SOURCE, &copy.location, mark);
             assert_marked(SOURCE, &fault.location.unwrap(), "load");
         }
     }

@@ -15,6 +15,7 @@ const SOURCE: &str = include_str!("checks.rs");
 
 const RACES: Checks = Checks {
     races: true,
+    memory: false,
     seed: None,
 };
 
@@ -30,18 +31,9 @@ fn assert_race(kernel: &Kernel, (thread, mark): (u32, &str), other: (Access, u32
     assert_eq!(fault.thread, thread, "{fault}");
     assert_marked(SOURCE, fault.location.as_ref().unwrap(), mark);
     match &fault.kind {
-        FaultKind::SharedRace {
-            other_access,
-            other_thread,
-            other_location,
-            ..
-        } => {
-            assert_eq!(
-                (*other_access, *other_thread),
-                (other.0, other.1),
-                "{fault}"
-            );
-            assert_marked(SOURCE, other_location, other.2);
+        FaultKind::Race { other: seen, .. } => {
+            assert_eq!((seen.access, seen.thread), (other.0, other.1), "{fault}");
+            assert_marked(SOURCE, &seen.location, other.2);
         }
         _ => panic!("{fault}"),
     }
@@ -238,8 +230,8 @@ fn what_barriers_order_does_not_race() {
     search_races(&ordered_in_every_way::KERNEL).unwrap();
     for seed in 0..50 {
         let checks = Checks {
-            races: true,
             seed: Some(seed),
+            ..RACES
         };
         checked(checks, || {
             run(&ordered_in_every_way::KERNEL, (2, 64, 256), &[], &[])
@@ -281,7 +273,10 @@ fn a_seed_fixes_the_order_of_blocks_and_threads() {
         buffers: &[],
     };
     let order = |seed: Option<u64>| {
-        let checks = Checks { races: false, seed };
+        let checks = Checks {
+            seed,
+            ..Checks::default()
+        };
         // SAFETY: the kernel has no parameters and touches no memory of the launch.
         checked(checks, || unsafe {
             launch(&record_arrival::KERNEL, &shape, &[])
@@ -315,8 +310,8 @@ fn a_seed_fixes_the_order_of_blocks_and_threads() {
 fn some_seed_finds_a_load_that_comes_too_early() {
     let found = (0..20).any(|seed| {
         let checks = Checks {
-            races: false,
             seed: Some(seed),
+            ..Checks::default()
         };
         let result = checked(checks, || {
             run(
@@ -363,8 +358,8 @@ unsafe fn tree_sum(out: *mut u32) {
 fn a_correct_kernel_gives_the_same_in_every_order() {
     for seed in 0..30 {
         let checks = Checks {
-            races: true,
             seed: Some(seed),
+            ..RACES
         };
         let mut out = vec![0u32; 5 * 128];
         let buffers = [writable(&mut out)];

@@ -3,7 +3,8 @@
 mod support;
 
 use cuda_std::emulator::{
-    Buffer, Checks, Collective, Fault, FaultKind, Kernel, Launch, Missing, checked, launch,
+    Buffer, Checks, Collective, Fault, FaultKind, Kernel, Launch, MemoryPlace, Missing, checked,
+    launch,
 };
 use cuda_std::ext::cluster::{arrive_relaxed, cluster_rank, cluster_size, store_async, wait};
 use cuda_std::ext::mbarrier::{arrive_expect_tx, init, wait_parity};
@@ -106,7 +107,10 @@ fn clusters_of_every_size_exchange_values() {
             let o = out.as_mut_ptr();
             let params = [param(&o), param(&rounds)];
             for seed in [None, Some(1), Some(2), Some(3)] {
-                let checks = Checks { races: true, seed };
+                let checks = Checks {
+                    seed,
+                    ..Checks::ALL
+                };
                 checked(checks, || {
                     run_clusters(&sums::KERNEL, (grid, threads, cluster), &buffers, &params)
                 })
@@ -167,7 +171,9 @@ unsafe fn missing_wait() {
     // SAFETY: broken on purpose.
     unsafe {
         arrive_expect_tx(barrier(), 16);
-        store_async(slot(0, 0), U32x4([1; 4]), barrier(), cluster_rank() ^ 1);
+        store_async(slot(0, 0), U32x4([1; 4]), barrier(), cluster_rank() ^ 1); // sent
+        arrive_relaxed();
+        wait();
         slot(0, 0).load(); // too early
     }
 }
@@ -176,13 +182,15 @@ unsafe fn missing_wait() {
 fn load_before_the_wait() {
     let fault = run_clusters(&missing_wait::KERNEL, (2, 1, 2), &[], &[]).unwrap_err();
     assert_marked(SOURCE, fault.location.as_ref().unwrap(), "too early");
-    assert_eq!(
-        fault.kind,
-        FaultKind::SharedUnwritten {
-            offset: 16,
-            bytes: 16
+    match &fault.kind {
+        FaultKind::MissingWait { place, copy, .. } => {
+            let (block, offset) = (fault.block, 16);
+            assert_eq!(*place, MemoryPlace::Shared { block, offset });
+            assert_eq!((copy.block, copy.thread), (block ^ 1, 0));
+            assert_marked(SOURCE, &copy.location, "sent");
         }
-    );
+        _ => panic!("{fault}"),
+    }
 }
 
 #[kernel]
@@ -251,7 +259,7 @@ unsafe fn waits_for(arrivals: u32, bytes: u32) {
     // SAFETY: broken on purpose.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            init(barrier(), 2);
+            init(barrier(), 2); // made for two
         }
         thread::sync_threads();
         if thread::thread_idx_x() < arrivals {
@@ -275,13 +283,21 @@ fn an_mbarrier_whose_phase_does_not_complete() {
     for (arrivals, bytes) in [(0, 0), (1, 0), (1, 16), (2, 16)] {
         let fault = wait(arrivals, bytes).unwrap_err();
         assert_at(&fault, 0, 0, "incomplete");
-        let kind = FaultKind::MbarrierIncomplete {
-            offset: 0,
-            parity: 0,
-            missing_arrivals: 2 - arrivals,
-            missing_bytes: i64::from(arrivals * bytes),
-        };
-        assert_eq!(fault.kind, kind);
+        match &fault.kind {
+            FaultKind::MbarrierIncomplete {
+                offset: 0,
+                parity: 0,
+                missing_arrivals,
+                missing_bytes,
+                made_at,
+                elsewhere: None,
+            } => {
+                assert_eq!(*missing_arrivals, 2 - arrivals);
+                assert_eq!(*missing_bytes, i64::from(arrivals * bytes));
+                assert_marked(SOURCE, made_at, "made for two");
+            }
+            _ => panic!("{fault}"),
+        }
     }
     let fault = wait(3, 16).unwrap_err();
     assert_at(&fault, 0, 2, "arrival");

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cuda_std::emulator::{Access, Collective, Fault, FaultKind, Missing, NearestBuffer};
+use cuda_std::emulator::{Access, BufferPlace, Collective, Fault, FaultKind, Missing};
 use cuda_std::ext::{Global, Shared, U32x4};
 use cuda_std::warp::{
     lane_id, sync_warp, warp_shuffle_down, warp_shuffle_idx, warp_shuffle_xor, warp_vote_any,
@@ -325,7 +325,7 @@ fn global_loads_just_outside_a_buffer() {
         }
         let fault = result.unwrap_err();
         assert_at(&fault, "load_word", 0, 0, "load");
-        let nearest = NearestBuffer {
+        let nearest = BufferPlace {
             index: 0,
             bytes: 16,
             offset,
@@ -424,6 +424,11 @@ fn misaligned_global_accesses() {
                 access,
                 address,
                 bytes,
+                buffer: BufferPlace {
+                    index: 0,
+                    bytes: 32,
+                    offset: offset as i64,
+                },
             };
             assert_eq!(fault.kind, kind);
         }
@@ -444,7 +449,16 @@ fn store_to_a_read_only_buffer() {
     .unwrap_err();
     assert_at(&fault, "store_word", 0, 0, "store");
     let address = x as u64 + 8;
-    assert_eq!(fault.kind, FaultKind::ReadOnly { address, bytes: 4 });
+    let kind = FaultKind::ReadOnly {
+        address,
+        bytes: 4,
+        buffer: BufferPlace {
+            index: 0,
+            bytes: 32,
+            offset: 8,
+        },
+    };
+    assert_eq!(fault.kind, kind);
 }
 
 #[test]

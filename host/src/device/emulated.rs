@@ -1,23 +1,22 @@
 //! The emulator as a device: its memory is the process's, and a launch is over when it returns.
 
-use std::alloc::{self, Layout};
 use std::ffi::c_void;
+use std::panic::Location;
 use std::ptr;
 
-use cuda_std::emulator;
+use cuda_std::emulator::{self, Checks};
 
 use super::{DeviceProperties, Launch};
 use crate::Error;
 
-/// As the driver aligns its allocations.
-const ALIGNMENT: usize = 256;
-
 pub(super) struct Emulator {
     properties: DeviceProperties,
+    /// Whether every check is on. Otherwise those are that the calling thread asks for.
+    checked: bool,
 }
 
 impl Emulator {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(checked: bool) -> Self {
         Self {
             properties: DeviceProperties {
                 compute_capability: None,
@@ -26,13 +25,40 @@ impl Emulator {
                 max_cluster_blocks: 16,
                 l2_bytes: 0,
             },
+            checked,
+        }
+    }
+
+    pub(super) fn is_checked(&self) -> bool {
+        self.checked
+    }
+
+    /// Calls `f` under the checks that are on.
+    fn under_checks<R>(&self, f: impl FnOnce() -> R) -> R {
+        let current = Checks::current();
+        if self.checked {
+            let seed = current.seed;
+            emulator::checked(
+                Checks {
+                    seed,
+                    ..Checks::ALL
+                },
+                f,
+            )
+        } else {
+            f()
         }
     }
 
     pub(super) fn name(&self) -> String {
-        match self.properties.multiprocessors {
-            1 => "emulator, 1 worker thread".into(),
-            workers => format!("emulator, {workers} worker threads"),
+        let workers = match self.properties.multiprocessors {
+            1 => "1 worker thread".into(),
+            workers => format!("{workers} worker threads"),
+        };
+        if self.checked {
+            format!("checked emulator, {workers}")
+        } else {
+            format!("emulator, {workers}")
         }
     }
 
@@ -52,26 +78,21 @@ impl Emulator {
             buffers: launch.buffers,
         };
         // SAFETY: parameters, buffers, contract: the caller's.
-        let run = unsafe { emulator::launch(launch.kernel.describe(), &shape, launch.parameters) };
+        let run = self.under_checks(|| unsafe {
+            emulator::launch(launch.kernel.describe(), &shape, launch.parameters)
+        });
         run.map_err(|fault| Error::Fault(Box::new(fault)))
     }
-}
 
-/// Zeroed memory of `bytes` bytes, at least one; `None` where there is none.
-pub(super) fn allocate(bytes: usize) -> Option<u64> {
-    let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
-    // SAFETY: at least one byte.
-    let memory = unsafe { alloc::alloc_zeroed(layout) };
-    (!memory.is_null()).then(|| memory.expose_provenance() as u64)
-}
-
-/// # Safety
-///
-/// `address` came from [`allocate`] with the same `bytes`, and nothing uses it afterwards.
-pub(super) unsafe fn free(address: u64, bytes: usize) {
-    let memory = ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: the caller's; the layout was accepted then.
-    unsafe { alloc::dealloc(memory, Layout::from_size_align_unchecked(bytes, ALIGNMENT)) }
+    /// Zeroed memory of `bytes` bytes, at least one, that faults say was made at `made_at`; `None` where there is
+    /// none.
+    pub(super) fn allocate(
+        &self,
+        bytes: usize,
+        made_at: &'static Location<'static>,
+    ) -> Option<u64> {
+        self.under_checks(|| emulator::allocate(bytes, made_at))
+    }
 }
 
 /// # Safety
@@ -81,6 +102,7 @@ pub(super) unsafe fn upload(to: u64, from: *const c_void, bytes: usize) {
     let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);
     // SAFETY: both have as many bytes, and `from` is not the device's.
     unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), to, bytes) }
+    emulator::set_written(to.expose_provenance() as u64, bytes);
 }
 
 /// # Safety

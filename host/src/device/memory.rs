@@ -1,6 +1,10 @@
 //! Memory that is freed in stream order.
 
-use super::{Backend, Device, emulated};
+use std::panic::Location;
+
+use cuda_std::emulator;
+
+use super::{Backend, Device};
 use crate::Error;
 
 /// Memory of a device, freed when dropped, after the work that is on the stream by then.
@@ -12,18 +16,19 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Memory that holds anything; on the emulator, zeros. No bytes: no memory.
+    #[track_caller]
     pub(crate) fn uninitialised(device: &Device, bytes: usize) -> Result<Self, Error> {
         let address = if bytes == 0 {
             0
         } else {
             match &device.inner.backend {
                 Backend::Cuda(queue) => queue.allocate(bytes)?,
-                Backend::Emulator(_) => {
-                    emulated::allocate(bytes).ok_or_else(|| Error::OutOfMemory {
+                Backend::Emulator(emulator) => emulator
+                    .allocate(bytes, Location::caller())
+                    .ok_or_else(|| Error::OutOfMemory {
                         bytes,
                         device: device.name().into(),
-                    })?
-                }
+                    })?,
             }
         };
         Ok(Self {
@@ -34,11 +39,14 @@ impl Memory {
     }
 
     /// Memory that holds zeros.
+    #[track_caller]
     pub(crate) fn zeroed(device: &Device, bytes: usize) -> Result<Self, Error> {
         let memory = Self::uninitialised(device, bytes)?;
-        if let (Backend::Cuda(queue), true) = (&device.inner.backend, bytes > 0) {
+        match &device.inner.backend {
             // SAFETY: the memory has as many bytes, and nothing else knows it.
-            unsafe { queue.zero(memory.address, bytes)? };
+            Backend::Cuda(queue) if bytes > 0 => unsafe { queue.zero(memory.address, bytes)? },
+            Backend::Cuda(_) => {}
+            Backend::Emulator(_) => emulator::set_written(memory.address, bytes),
         }
         Ok(memory)
     }
@@ -63,7 +71,7 @@ impl Drop for Memory {
         unsafe {
             match &self.device.inner.backend {
                 Backend::Cuda(queue) => queue.free(self.address),
-                Backend::Emulator(_) => emulated::free(self.address, self.bytes),
+                Backend::Emulator(_) => emulator::free(self.address, self.bytes),
             }
         }
     }

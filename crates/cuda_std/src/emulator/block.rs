@@ -1,14 +1,17 @@
 //! A grid, and a block of it.
 
-use super::checks::{self, Checks};
 use super::collective::LANES;
+use super::context::Thread;
+use super::heap::{self, Watched};
 use super::mbarrier::Mbarriers;
+use super::races::GlobalRaces;
 use super::shared_memory::SharedMemory;
-use super::{Buffer, Kernel, Launch};
+use super::{Buffer, Checks, Kernel, Launch};
 use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use std::panic::Location;
+use std::sync::Arc;
 
 /// A launch, as every block of it sees it.
 pub(crate) struct Grid<'a> {
@@ -20,6 +23,10 @@ pub(crate) struct Grid<'a> {
     pub(crate) shared_bytes: u32,
     pub(crate) buffers: &'a [Buffer],
     pub(crate) checks: Checks,
+    /// The memory among the buffers that is watched.
+    pub(super) watched: Vec<Arc<Watched>>,
+    /// If races are looked for.
+    pub(super) global_races: Option<GlobalRaces>,
 }
 
 // SAFETY: the parameters are read only, and live for the whole launch by `launch`'s contract.
@@ -31,6 +38,7 @@ impl<'a> Grid<'a> {
         launch: &Launch<'a>,
         params: &'a [*const c_void],
     ) -> Self {
+        let checks = Checks::current();
         Self {
             kernel,
             params: params.as_ptr(),
@@ -39,7 +47,9 @@ impl<'a> Grid<'a> {
             cluster_blocks: launch.cluster,
             shared_bytes: launch.shared_bytes,
             buffers: launch.buffers,
-            checks: checks::current(),
+            checks,
+            watched: heap::watched(launch.buffers),
+            global_races: checks.races.then(GlobalRaces::new),
         }
     }
 }
@@ -75,6 +85,8 @@ pub(crate) struct Block {
     pub(super) polling: Cell<u32>,
     pub(super) exited: Cell<u32>,
     pub(super) mbarriers: RefCell<Mbarriers>,
+    /// Null before there are any.
+    own_threads: Cell<*const [Thread]>,
     shared: SharedMemory,
 }
 
@@ -103,6 +115,7 @@ impl Block {
             polling: Cell::new(0),
             exited: Cell::new(0),
             mbarriers: RefCell::default(),
+            own_threads: Cell::new(ptr::slice_from_raw_parts(ptr::null(), 0)),
             shared,
         }
     }
@@ -124,9 +137,29 @@ impl Block {
         self.index
     }
 
+    /// Index in its cluster.
+    #[inline(always)]
+    pub(crate) fn rank(&self) -> u32 {
+        self.index % self.grid().cluster_blocks
+    }
+
     #[inline(always)]
     pub(crate) fn threads(&self) -> u32 {
         self.grid().block_threads
+    }
+
+    /// Says which threads are its.
+    ///
+    /// # Safety
+    ///
+    /// They stay where they are while the block's kernel runs.
+    pub(super) unsafe fn set_own_threads(&self, threads: &[Thread]) {
+        self.own_threads.set(threads);
+    }
+
+    pub(super) fn own_threads(&self) -> &[Thread] {
+        // SAFETY: `set_own_threads`' contract; kernel code, for which this is, runs after it.
+        unsafe { &*self.own_threads.get() }
     }
 
     #[inline(always)]

@@ -1,11 +1,13 @@
 //! The blocks of a cluster, which run at the same time, and what passes between them.
 
 use super::block::Block;
+use super::clocks::Signal;
 use super::context::{self, Thread, Wait};
 use super::fault::FaultKind;
 use super::mbarrier;
+use super::races::Races;
 use crate::ext::U32x4;
-use core::cell::Cell;
+use core::cell::{Cell, Ref, RefCell, RefMut};
 use std::panic::Location;
 
 /// A cluster while it runs; without clusters, one block.
@@ -18,6 +20,20 @@ pub(crate) struct Cluster {
     missing: Cell<u32>,
     /// Times the barrier has opened.
     phase: Cell<u32>,
+    /// Whether some arrival since then was relaxed.
+    relaxed: Cell<bool>,
+    /// What those who wait at the barrier learn when it opens next, and what when it last did.
+    arriving: RefCell<Signal>,
+    opened: RefCell<Signal>,
+    /// If races are looked for.
+    pub(super) races: Option<RefCell<Races>>,
+}
+
+/// Whether an arrival at the cluster barrier orders what its thread did before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    Release,
+    Relaxed,
 }
 
 impl Cluster {
@@ -26,6 +42,17 @@ impl Cluster {
         self.live.set(threads);
         self.missing.set(threads);
         self.phase.set(0);
+        self.relaxed.set(false);
+        self.arriving = RefCell::default();
+        self.opened = RefCell::default();
+    }
+
+    pub(super) fn races(&self) -> Option<Ref<'_, Races>> {
+        self.races.as_ref().map(RefCell::borrow)
+    }
+
+    pub(super) fn races_mut(&self) -> Option<RefMut<'_, Races>> {
+        self.races.as_ref().map(RefCell::borrow_mut)
     }
 
     pub(super) fn phase(&self) -> u32 {
@@ -50,6 +77,17 @@ impl Cluster {
         if self.missing.get() == 0 {
             self.phase.update(|phase| phase + 1);
             self.missing.set(self.live.get());
+            if self.races.is_some() {
+                let mut arriving = self.arriving.borrow_mut();
+                let relaxed = self.relaxed.take();
+                arriving.update(|knowledge| {
+                    knowledge.see_openings(self.phase());
+                    if !relaxed {
+                        knowledge.see_releasing_opening(self.phase());
+                    }
+                });
+                self.opened.replace(arriving.clone());
+            }
         }
     }
 }
@@ -58,6 +96,14 @@ impl Cluster {
 pub(crate) fn id() -> u32 {
     let block = context::current().block();
     block.index() / block.grid().cluster_blocks
+}
+
+/// How often the cluster barrier has opened when it has after the next arrival of `thread`.
+pub(super) fn next_opening(thread: &Thread) -> u32 {
+    match thread.arrival.get() {
+        None => thread.cluster().phase() + 1,
+        Some(phase) => phase + 2,
+    }
 }
 
 /// Index of the block in the cluster.
@@ -73,13 +119,21 @@ pub(crate) fn size() -> u32 {
 
 /// Arrives at the cluster barrier.
 #[track_caller]
-pub(crate) fn arrive() {
+pub(crate) fn arrive(arrival: Arrival) {
     let thread = context::current();
+    let cluster = thread.cluster();
     if thread.arrival.get().is_some() {
         context::raise(FaultKind::ClusterArrivedTwice, Location::caller());
     }
-    thread.arrival.set(Some(thread.cluster().phase()));
-    thread.cluster().arrive();
+    match (arrival, cluster.races_mut()) {
+        (Arrival::Relaxed, _) => cluster.relaxed.set(true),
+        (Arrival::Release, Some(mut races)) => {
+            races.release(thread.place(), &mut cluster.arriving.borrow_mut());
+        }
+        (Arrival::Release, None) => {}
+    }
+    thread.arrival.set(Some(cluster.phase()));
+    cluster.arrive();
 }
 
 /// Waits for the barrier to open after the thread's arrival.
@@ -94,6 +148,9 @@ pub(crate) fn wait() {
         thread.suspend(Wait::Cluster { phase }, location);
     }
     thread.arrival.set(None);
+    if let Some(mut races) = thread.cluster().races_mut() {
+        races.acquire(thread.place(), &thread.cluster().opened.borrow());
+    }
 }
 
 /// Stores `value` in the shared memory of block `rank`, to be seen there after a wait at the barrier.
@@ -112,6 +169,5 @@ pub(crate) fn store_async(destination: u32, value: U32x4, barrier: u32, rank: u3
     if peer.exited.get() == peer.threads() {
         context::raise(FaultKind::PeerExited { rank }, location);
     }
-    peer.shared().begin_store_from_peer::<U32x4>(destination);
-    mbarrier::complete_store(peer, barrier, (destination, value), location);
+    mbarrier::store(peer, barrier, (destination, value), location);
 }

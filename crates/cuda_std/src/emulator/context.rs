@@ -2,6 +2,7 @@
 
 use super::async_copy::Copies;
 use super::block::Block;
+use super::clocks::Place;
 use super::cluster::Cluster;
 use super::collective::{Answer, Collective, LANES, Request, same_place};
 use super::fault::{Fault, FaultKind};
@@ -83,6 +84,14 @@ impl Thread {
     pub(crate) fn cluster(&self) -> &Cluster {
         // SAFETY: `new`'s contract.
         unsafe { self.cluster.as_ref() }
+    }
+
+    /// Where it is in the cluster.
+    pub(super) fn place(&self) -> Place {
+        Place {
+            rank: self.block().rank(),
+            thread: self.index,
+        }
     }
 
     /// The body of the thread's coroutine.

@@ -55,6 +55,8 @@ pub enum Access {
     Load,
     /// To memory.
     Store,
+    /// An operation on the mbarrier that lies there.
+    Mbarrier,
 }
 
 impl fmt::Display for Access {
@@ -62,19 +64,89 @@ impl fmt::Display for Access {
         f.write_str(match self {
             Access::Load => "load",
             Access::Store => "store",
+            Access::Mbarrier => "mbarrier operation",
         })
     }
 }
 
-/// The buffer of a launch nearest to an access outside all of them.
+/// Where an access lies, seen from a buffer of the launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NearestBuffer {
+pub struct BufferPlace {
     /// Its index in [`Launch::buffers`](super::Launch::buffers).
     pub index: usize,
     /// Its extent.
     pub bytes: u64,
     /// The access's address less the buffer's, in bytes, modulo 2^64.
     pub offset: i64,
+}
+
+impl fmt::Display for BufferPlace {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self {
+            index,
+            bytes,
+            offset,
+        } = self;
+        write!(f, "buffer {index} of {bytes} bytes, at offset {offset}")
+    }
+}
+
+/// Where in memory an access went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryPlace {
+    /// To global memory.
+    Global {
+        /// Address of its first byte.
+        address: u64,
+        /// The same in the buffer it lies in.
+        buffer: BufferPlace,
+    },
+    /// To the dynamic shared memory of a block.
+    Shared {
+        /// Index of the block in the grid.
+        block: u32,
+        /// Offset of its first byte.
+        offset: u32,
+    },
+}
+
+impl fmt::Display for MemoryPlace {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Global { address, buffer } => write!(f, "at {address:#x} ({buffer})"),
+            Self::Shared { block, offset } => {
+                write!(
+                    f,
+                    "at offset {offset} of the shared memory of block {block}"
+                )
+            }
+        }
+    }
+}
+
+/// An access that has to do with the one at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherAccess {
+    /// Which way it went.
+    pub access: Access,
+    /// Index of its block.
+    pub block: u32,
+    /// Index of its thread in its block.
+    pub thread: u32,
+    /// Where it is.
+    pub location: SourceLocation,
+}
+
+impl fmt::Display for OtherAccess {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Self {
+            access,
+            block,
+            thread,
+            location,
+        } = self;
+        write!(f, "{access} by block {block}, thread {thread}, {location}")
+    }
 }
 
 /// The thread that a collective waits for in vain.
@@ -95,6 +167,19 @@ pub enum Missing {
     },
 }
 
+/// A thread that waits, but not where another does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Index in the grid of its block.
+    pub block: u32,
+    /// Its index in the block.
+    pub thread: u32,
+    /// For what.
+    pub operation: Collective,
+    /// Where.
+    pub location: SourceLocation,
+}
+
 /// What a thread did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,7 +195,7 @@ pub enum FaultKind {
         /// Its size.
         bytes: u32,
         /// The nearest buffer; none if the launch has none.
-        nearest: Option<NearestBuffer>,
+        nearest: Option<BufferPlace>,
     },
     /// A store into a buffer that the kernel may only read.
     ReadOnly {
@@ -118,6 +203,33 @@ pub enum FaultKind {
         address: u64,
         /// Its size.
         bytes: u32,
+        /// The same in that buffer.
+        buffer: BufferPlace,
+    },
+    /// A global access to memory that has been freed. Found only where memory is [watched](super::Checks::memory).
+    Freed {
+        /// Which way.
+        access: Access,
+        /// Address of its first byte.
+        address: u64,
+        /// Its size.
+        bytes: u32,
+        /// The same in the buffer that the launch names.
+        buffer: BufferPlace,
+        /// Where the memory was made.
+        made_at: SourceLocation,
+    },
+    /// A load of global memory that nobody has stored to. Found only where memory is
+    /// [watched](super::Checks::memory).
+    Unwritten {
+        /// Address of its first byte.
+        address: u64,
+        /// Its size.
+        bytes: u32,
+        /// The same in its buffer.
+        buffer: BufferPlace,
+        /// Where the memory was made.
+        made_at: SourceLocation,
     },
     /// A global access whose address is not a multiple of its size.
     Misaligned {
@@ -127,6 +239,8 @@ pub enum FaultKind {
         address: u64,
         /// Its size.
         bytes: u32,
+        /// The same in its buffer.
+        buffer: BufferPlace,
     },
     /// An access outside the block's dynamic shared memory.
     SharedOutOfBounds {
@@ -155,20 +269,35 @@ pub enum FaultKind {
         /// Its size.
         bytes: u32,
     },
-    /// Two accesses of the same bytes of shared memory, at least one a store, that nothing orders.
-    SharedRace {
-        /// Which way this one went.
+    /// An access of what an asynchronous copy or store brings, by a thread that is not ordered after a wait for it.
+    MissingWait {
+        /// Which way the access went.
         access: Access,
-        /// Offset of its first byte in the dynamic shared memory.
-        offset: u32,
+        /// Where.
+        place: MemoryPlace,
         /// Its size.
         bytes: u32,
-        /// Which way the other went.
-        other_access: Access,
-        /// Index in the block of the other's thread.
-        other_thread: u32,
-        /// Where the other is.
-        other_location: SourceLocation,
+        /// The copy, or the store.
+        copy: Box<OtherAccess>,
+    },
+    /// An asynchronous store that no thread of its destination had waited for when all of them had returned.
+    NeverAwaited {
+        /// Index in the grid of the block it went to.
+        destination: u32,
+        /// Offset of its first byte in the dynamic shared memory there.
+        offset: u32,
+    },
+    /// Two accesses of the same bytes that nothing orders, and that must be: unless both load, or both work on
+    /// one mbarrier. Found only where [races](super::Checks::races) are looked for.
+    Race {
+        /// Which way this one went.
+        access: Access,
+        /// Where.
+        place: MemoryPlace,
+        /// Its size.
+        bytes: u32,
+        /// The one before, in the order in which the emulator ran them.
+        other: Box<OtherAccess>,
     },
     /// A collective that some thread it names does not reach.
     Divergence {
@@ -249,6 +378,10 @@ pub enum FaultKind {
         missing_arrivals: u32,
         /// Bytes that have not come; below 0: that nobody expects.
         missing_bytes: i64,
+        /// Where the mbarrier was made.
+        made_at: SourceLocation,
+        /// The first thread of the cluster that has not returned and is not at this wait, and where it is instead.
+        elsewhere: Option<Box<Elsewhere>>,
     },
     /// The kernel panicked, with this message.
     Panic(String),
@@ -302,29 +435,45 @@ impl fmt::Display for FaultKind {
                 )?;
                 match nearest {
                     None => f.write_str("; the launch has none"),
-                    Some(NearestBuffer {
-                        index,
-                        bytes,
-                        offset,
-                    }) => write!(
-                        f,
-                        "; nearest is buffer {index} of {bytes} bytes, at offset {offset}"
-                    ),
+                    Some(buffer) => write!(f, "; nearest is {buffer}"),
                 }
             }
-            FaultKind::ReadOnly { address, bytes } => {
-                write!(
-                    f,
-                    "store of {bytes} bytes at {address:#x}, in a read-only buffer"
-                )
-            }
+            FaultKind::ReadOnly {
+                address,
+                bytes,
+                buffer,
+            } => write!(
+                f,
+                "store of {bytes} bytes at {address:#x}, in read-only {buffer}"
+            ),
+            FaultKind::Freed {
+                access,
+                address,
+                bytes,
+                buffer,
+                made_at,
+            } => write!(
+                f,
+                "{access} of {bytes} bytes at {address:#x}, in {buffer}: memory made at {made_at}, and freed"
+            ),
+            FaultKind::Unwritten {
+                address,
+                bytes,
+                buffer,
+                made_at,
+            } => write!(
+                f,
+                "load of {bytes} bytes at {address:#x}, in {buffer}: not all of them written since the memory \
+                 was made at {made_at}"
+            ),
             FaultKind::Misaligned {
                 access,
                 address,
                 bytes,
+                buffer,
             } => write!(
                 f,
-                "{access} of {bytes} bytes at {address:#x}, not a multiple of its size"
+                "{access} of {bytes} bytes at {address:#x}, not a multiple of its size, in {buffer}"
             ),
             FaultKind::SharedOutOfBounds {
                 access,
@@ -347,17 +496,31 @@ impl fmt::Display for FaultKind {
                 f,
                 "load of {bytes} bytes at offset {offset} of shared memory, not all of them written"
             ),
-            FaultKind::SharedRace {
+            FaultKind::MissingWait {
                 access,
-                offset,
+                place,
                 bytes,
-                other_access,
-                other_thread,
-                other_location,
+                copy,
             } => write!(
                 f,
-                "{access} of {bytes} bytes at offset {offset} of shared memory races with a \
-                 {other_access} by thread {other_thread}, {other_location}"
+                "{access} of {bytes} bytes {place} without a wait for the asynchronous {copy}"
+            ),
+            FaultKind::NeverAwaited {
+                destination,
+                offset,
+            } => write!(
+                f,
+                "asynchronous store to offset {offset} of the shared memory of block {destination}, \
+                 all of whose threads returned without a wait for it"
+            ),
+            FaultKind::Race {
+                access,
+                place,
+                bytes,
+                other,
+            } => write!(
+                f,
+                "{access} of {bytes} bytes {place} races with the {other}"
             ),
             FaultKind::Divergence {
                 operation,
@@ -439,11 +602,28 @@ impl fmt::Display for FaultKind {
                 parity,
                 missing_arrivals,
                 missing_bytes,
-            } => write!(
-                f,
-                "mbarrier at offset {offset} never completes the phase of parity {parity}: \
-                 {missing_arrivals} arrivals and {missing_bytes} bytes are missing"
-            ),
+                made_at,
+                elsewhere,
+            } => {
+                write!(
+                    f,
+                    "mbarrier at offset {offset}, made at {made_at}, never completes the phase of parity {parity}: \
+                     {missing_arrivals} arrivals and {missing_bytes} bytes are missing"
+                )?;
+                let Some(elsewhere) = elsewhere else {
+                    return Ok(());
+                };
+                let Elsewhere {
+                    block,
+                    thread,
+                    operation,
+                    location,
+                } = &**elsewhere;
+                write!(
+                    f,
+                    "; block {block}, thread {thread} waits at {operation}, {location}"
+                )
+            }
             FaultKind::Panic(message) => write!(f, "panicked: {message}"),
         }
     }

@@ -1,8 +1,12 @@
 //! Barriers in shared memory, kept beside it: their 8 bytes are opaque to the kernel, and never written.
 
 use super::block::Block;
-use super::context::{self, Wait};
-use super::fault::FaultKind;
+use super::clocks::Signal;
+use super::cluster;
+use super::context::{self, Thread, Wait};
+use super::fault::{Access, Fault, FaultKind, OtherAccess};
+use super::history::Completion;
+use super::races::Action;
 use crate::ext::U32x4;
 use std::panic::Location;
 
@@ -14,18 +18,34 @@ struct Mbarrier {
     offset: u32,
     arrivals: u32,
     phase: u32,
+    /// Phases of barriers that were made here before.
+    phases_before: u32,
     missing_arrivals: u32,
     missing_bytes: i64,
-    /// When the last phase was complete.
-    completed_at: u64,
-    /// Stores that count as done when the phase they came in is waited for.
-    stores: Vec<(u32, U32x4)>,
+    made_at: &'static Location<'static>,
+    /// What those who wait learn when the phase is complete, and what when the last one was.
+    arriving: Signal,
+    completed: Signal,
+    /// Those whose phase nobody has waited for yet.
+    stores: Vec<Store>,
+}
+
+/// A store that counts as done when the phase it came in is waited for.
+struct Store {
+    phase: u32,
+    destination: u32,
+    value: U32x4,
+    /// Who stored.
+    block: u32,
+    thread: u32,
+    location: &'static Location<'static>,
 }
 
 /// What the phase of a barrier still waits for.
 pub(crate) struct Missing {
     pub(crate) arrivals: u32,
     pub(crate) bytes: i64,
+    pub(crate) made_at: &'static Location<'static>,
 }
 
 impl Mbarriers {
@@ -45,6 +65,40 @@ impl Mbarriers {
         Some(Missing {
             arrivals: barrier.missing_arrivals,
             bytes: barrier.missing_bytes,
+            made_at: barrier.made_at,
+        })
+    }
+
+    fn stores(&self) -> impl Iterator<Item = &Store> {
+        self.0.iter().flat_map(|barrier| &barrier.stores)
+    }
+
+    /// A store that nobody has waited for yet and brings some of `bytes` bytes at `offset`.
+    pub(super) fn pending_store(&self, offset: u32, bytes: u32) -> Option<OtherAccess> {
+        let store = self.stores().find(|store| {
+            store.destination < offset + bytes
+                && offset < store.destination + size_of::<U32x4>() as u32
+        })?;
+        Some(OtherAccess {
+            access: Access::Store,
+            block: store.block,
+            thread: store.thread,
+            location: store.location.into(),
+        })
+    }
+
+    /// The fault of the first store that nobody has waited for; all threads of block `block` have returned.
+    pub(super) fn never_awaited(&self, kernel: &'static str, block: u32) -> Option<Fault> {
+        let store = self.stores().next()?;
+        Some(Fault {
+            kernel,
+            block: store.block,
+            thread: store.thread,
+            kind: FaultKind::NeverAwaited {
+                destination: block,
+                offset: store.destination,
+            },
+            location: Some(store.location.into()),
         })
     }
 }
@@ -54,11 +108,19 @@ impl Mbarrier {
         self.phase % 2 != parity
     }
 
-    fn complete_phase_if_due(&mut self, now: u64) {
+    /// Phases of the barriers here when the current one is over.
+    fn phases_with_this(&self) -> u32 {
+        self.phases_before + self.phase + 1
+    }
+
+    fn complete_phase_if_due(&mut self, rank: u32) {
         if self.missing_arrivals == 0 && self.missing_bytes == 0 {
+            let (barrier, phases) = ((rank, self.offset), self.phases_with_this());
+            self.arriving
+                .update(|knowledge| knowledge.see_phases(barrier, phases));
+            self.completed = self.arriving.clone();
             self.phase += 1;
             self.missing_arrivals = self.arrivals;
-            self.completed_at = now;
         }
     }
 }
@@ -80,22 +142,34 @@ fn with_barrier<R>(
 /// Makes a barrier.
 #[track_caller]
 pub(crate) fn init(offset: u32, arrivals: u32) {
-    let block = context::current().block();
-    block.shared().begin_store::<u64>(offset);
+    let made_at = Location::caller();
+    let thread = context::current();
+    let block = thread.block();
+    let action = Action {
+        completion: Completion::Openings(cluster::next_opening(thread)),
+        ..Action::new(Access::Store, made_at)
+    };
+    block.shared().begin_store::<u64>(offset, action);
     let most = (1 << 20) - 1;
     if arrivals == 0 || arrivals > most {
         let kind = FaultKind::MbarrierArrivals { offset, arrivals };
-        context::raise(kind, Location::caller());
+        context::raise(kind, made_at);
     }
     let mut barriers = block.mbarriers.borrow_mut();
+    let phases_before = barriers
+        .at(offset)
+        .map_or(0, |barrier| barrier.phases_with_this());
     barriers.0.retain(|barrier| barrier.offset != offset);
     barriers.0.push(Mbarrier {
         offset,
         arrivals,
         phase: 0,
+        phases_before,
         missing_arrivals: arrivals,
         missing_bytes: 0,
-        completed_at: 0,
+        made_at,
+        arriving: Signal::default(),
+        completed: Signal::default(),
         stores: Vec::new(),
     });
 }
@@ -104,13 +178,15 @@ pub(crate) fn init(offset: u32, arrivals: u32) {
 #[track_caller]
 pub(crate) fn arrive_expect_tx(offset: u32, bytes: u32) {
     let location = Location::caller();
-    let block = context::current().block();
-    let now = block.shared().now();
+    let thread = context::current();
+    let block = thread.block();
+    block.shared().use_mbarrier(block, offset, location);
     let counted = with_barrier(block, offset, location, |barrier| {
+        release(thread, barrier);
         barrier.missing_bytes += i64::from(bytes);
         let left = barrier.missing_arrivals.checked_sub(1);
         barrier.missing_arrivals = left.unwrap_or(0);
-        barrier.complete_phase_if_due(now);
+        barrier.complete_phase_if_due(block.rank());
         left.is_some()
     });
     if !counted {
@@ -118,18 +194,43 @@ pub(crate) fn arrive_expect_tx(offset: u32, bytes: u32) {
     }
 }
 
-/// A store of 16 bytes to `destination` has come to the barrier at `offset` of `block`.
-pub(crate) fn complete_store(
+/// Lets those who wait for the current phase know what `thread` knows.
+fn release(thread: &Thread, barrier: &mut Mbarrier) {
+    if let Some(mut races) = thread.cluster().races_mut() {
+        races.release(thread.place(), &mut barrier.arriving);
+    }
+}
+
+/// Begins to store 16 bytes in the shared memory of `block`, and tells the barrier at `offset` there.
+pub(crate) fn store(
     block: &Block,
     offset: u32,
     (destination, value): (u32, U32x4),
-    location: &Location<'_>,
+    location: &'static Location<'static>,
 ) {
-    let now = block.shared().now();
+    let thread = context::current();
+    block.shared().use_mbarrier(block, offset, location);
+    let phases = with_barrier(block, offset, location, |barrier| {
+        barrier.phases_with_this()
+    });
+    let action = Action {
+        completion: Completion::Phases((block.rank(), offset), phases),
+        ..Action::new(Access::Store, location)
+    };
+    let shared = block.shared();
+    shared.begin_store_in::<U32x4>(block, destination, action);
     with_barrier(block, offset, location, |barrier| {
-        barrier.stores.push((destination, value));
+        barrier.stores.push(Store {
+            phase: barrier.phase,
+            destination,
+            value,
+            block: thread.block().index(),
+            thread: thread.index(),
+            location,
+        });
+        release(thread, barrier);
         barrier.missing_bytes -= size_of::<U32x4>() as i64;
-        barrier.complete_phase_if_due(now);
+        barrier.complete_phase_if_due(block.rank());
     });
 }
 
@@ -139,16 +240,19 @@ pub(crate) fn wait_parity(offset: u32, parity: u32) {
     let location = Location::caller();
     let thread = context::current();
     let block = thread.block();
+    block.shared().use_mbarrier(block, offset, location);
     while !with_barrier(block, offset, location, |barrier| {
         barrier.is_complete(parity)
     }) {
         thread.suspend(Wait::Mbarrier { offset, parity }, location);
     }
-    let (stores, completed_at) = with_barrier(block, offset, location, |barrier| {
-        (core::mem::take(&mut barrier.stores), barrier.completed_at)
+    with_barrier(block, offset, location, |barrier| {
+        let Mbarrier { stores, phase, .. } = barrier;
+        for store in stores.extract_if(.., |store| store.phase < *phase) {
+            block.shared().finish_store(store.destination, store.value);
+        }
+        if let Some(mut races) = thread.cluster().races_mut() {
+            races.acquire(thread.place(), &barrier.completed);
+        }
     });
-    for (destination, value) in stores {
-        block.shared().finish_store_from_peer(destination, value);
-    }
-    block.shared().acquire(thread.index(), completed_at);
 }

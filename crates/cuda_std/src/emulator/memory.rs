@@ -1,9 +1,12 @@
 //! Global memory, checked against the buffers of the launch.
 
 use super::block::Grid;
-use super::context;
-use super::fault::{Access, FaultKind, NearestBuffer};
-use crate::ext::Word;
+use super::cluster;
+use super::context::{self, Thread};
+use super::fault::{Access, BufferPlace, FaultKind, MemoryPlace};
+use super::history::Completion;
+use super::races::Action;
+use crate::ext::{U32x4, Word};
 use core::cell::Cell;
 use std::panic::Location;
 
@@ -37,26 +40,36 @@ pub(super) fn reset() {
 #[track_caller]
 pub(crate) unsafe fn load<T: Word>(address: u64) -> T {
     if !LAST_LOADED.get().holds::<T>(address) {
-        LAST_LOADED.set(find(
-            address,
-            size_of::<T>() as u32,
-            Access::Load,
-            Location::caller(),
-        ));
+        let action = Action::new(Access::Load, Location::caller());
+        LAST_LOADED.set(check(address, size_of::<T>() as u32, action));
     }
     // SAFETY: in a live buffer and aligned, by the check; every bit pattern is a value of a `Word`.
     unsafe { (address as *const T).read() }
 }
 
-/// Raises a fault if the `T` at `address` may not be loaded.
+/// The current thread begins copy `copy` of the 16 bytes at `address`.
 #[track_caller]
-pub(crate) fn check_load<T: Word>(address: u64) {
-    find(
-        address,
-        size_of::<T>() as u32,
-        Access::Load,
-        Location::caller(),
-    );
+pub(crate) fn begin_copy(address: u64, copy: u64) {
+    let action = Action {
+        completion: Completion::Copy(copy),
+        ..Action::new(Access::Load, Location::caller())
+    };
+    check(address, size_of::<U32x4>() as u32, action);
+}
+
+/// What copy `copy` of `thread` brings from `address`.
+///
+/// # Safety
+///
+/// As for [`load`]; [`begin_copy`] has checked the address.
+pub(super) unsafe fn finish_copy(thread: &Thread, address: u64, copy: u64) -> U32x4 {
+    if let Some(global) = &thread.block().grid().global_races {
+        let races = thread.cluster().races();
+        let races = races.expect("global races are looked for with those of clusters");
+        global.settle(&races, thread.place(), copy, address);
+    }
+    // SAFETY: in a live buffer and aligned, as checked; every bit pattern is a value.
+    unsafe { (address as *const U32x4).read() }
 }
 
 /// Puts `value` at `address`.
@@ -68,12 +81,8 @@ pub(crate) fn check_load<T: Word>(address: u64) {
 #[track_caller]
 pub(crate) unsafe fn store<T: Word>(address: u64, value: T) {
     if !LAST_STORED.get().holds::<T>(address) {
-        LAST_STORED.set(find(
-            address,
-            size_of::<T>() as u32,
-            Access::Store,
-            Location::caller(),
-        ));
+        let action = Action::new(Access::Store, Location::caller());
+        LAST_STORED.set(check(address, size_of::<T>() as u32, action));
     }
     // SAFETY: in a live, writable buffer and aligned, by the check.
     unsafe { (address as *mut T).write(value) }
@@ -89,54 +98,146 @@ impl Extent {
     }
 }
 
-/// The buffer of the launch that allows this access; raises a fault if none does.
+/// Raises a fault if the access is at fault. Returns where others like it need no check.
 #[cold]
 #[inline(never)]
-fn find(address: u64, bytes: u32, access: Access, location: &Location<'_>) -> Extent {
-    let grid = context::current().block().grid();
-    let mut read_only = false;
-    for buffer in grid.buffers {
+fn check(address: u64, bytes: u32, action: Action) -> Extent {
+    let thread = context::current();
+    let grid = thread.block().grid();
+    let (index, extent) = find(grid, address, bytes, action);
+    if grid.watched.is_empty() && grid.global_races.is_none() {
+        return extent;
+    }
+    let buffer = BufferPlace {
+        index,
+        bytes: extent.bytes,
+        offset: address.wrapping_sub(extent.start) as i64,
+    };
+    check_watched(grid, (address, bytes), action, buffer);
+    check_race(thread, (address, bytes), action, buffer);
+    NOWHERE
+}
+
+/// The buffer of the launch that allows this access, and its index; raises a fault if none does.
+fn find(grid: &Grid, address: u64, bytes: u32, action: Action) -> (usize, Extent) {
+    let Action {
+        access, location, ..
+    } = action;
+    let mut read_only = None;
+    for (index, buffer) in grid.buffers.iter().enumerate() {
         let offset = address.wrapping_sub(buffer.address);
         if offset < buffer.bytes && buffer.bytes - offset >= bytes as u64 {
+            let place = BufferPlace {
+                index,
+                bytes: buffer.bytes,
+                offset: offset as i64,
+            };
             if access == Access::Store && !buffer.writable {
-                read_only = true;
+                read_only = Some(place);
             } else if !address.is_multiple_of(bytes as u64) {
                 let kind = FaultKind::Misaligned {
                     access,
                     address,
                     bytes,
+                    buffer: place,
                 };
                 context::raise(kind, location);
             } else {
-                return Extent {
+                let extent = Extent {
                     start: buffer.address,
                     bytes: buffer.bytes,
                 };
+                return (index, extent);
             }
         }
     }
-    let kind = if read_only {
-        FaultKind::ReadOnly { address, bytes }
-    } else {
-        FaultKind::OutOfBounds {
+    let kind = match read_only {
+        Some(buffer) => FaultKind::ReadOnly {
+            address,
+            bytes,
+            buffer,
+        },
+        None => FaultKind::OutOfBounds {
             access,
             address,
             bytes,
             nearest: nearest(grid, address),
-        }
+        },
     };
     context::raise(kind, location)
 }
 
+/// Raises a fault if the access is to freed memory, or loads what has not been written.
+fn check_watched(grid: &Grid, (address, bytes): (u64, u32), action: Action, buffer: BufferPlace) {
+    let Some(watched) = grid
+        .watched
+        .iter()
+        .find(|watched| watched.contains(address))
+    else {
+        return;
+    };
+    let made_at = || watched.made_at.into();
+    let kind = if watched.is_freed() {
+        FaultKind::Freed {
+            access: action.access,
+            address,
+            bytes,
+            buffer,
+            made_at: made_at(),
+        }
+    } else if action.access == Access::Store {
+        return watched.set_written(address, bytes);
+    } else if !watched.is_written(address, bytes) {
+        FaultKind::Unwritten {
+            address,
+            bytes,
+            buffer,
+            made_at: made_at(),
+        }
+    } else {
+        return;
+    };
+    context::raise(kind, action.location)
+}
+
+/// Raises a fault if the access races with an earlier one. What no buffer lets anybody write cannot race.
+fn check_race(thread: &Thread, (address, bytes): (u64, u32), action: Action, buffer: BufferPlace) {
+    let grid = thread.block().grid();
+    let Some(global) = &grid.global_races else {
+        return;
+    };
+    let writable = |buffer: &&super::Buffer| {
+        buffer.writable && address.wrapping_sub(buffer.address) < buffer.bytes
+    };
+    if !grid.buffers.iter().any(|buffer| writable(&buffer)) {
+        return;
+    }
+    let action = match action.access {
+        Access::Store => Action {
+            completion: Completion::Released(cluster::next_opening(thread)),
+            ..action
+        },
+        _ => action,
+    };
+    let races = thread.cluster().races();
+    let races = races.expect("global races are looked for with those of clusters");
+    let touched = global.touch(&races, thread.place(), action, (address, bytes));
+    drop(races);
+    if let Err(other) = touched {
+        let place = MemoryPlace::Global { address, buffer };
+        context::raise(other.fault(action.access, place, bytes), action.location);
+    }
+}
+
 /// The buffer whose extent is the fewest bytes away from `address`.
-fn nearest(grid: &Grid, address: u64) -> Option<NearestBuffer> {
-    let distance = |buffer: &NearestBuffer| match buffer.offset {
+fn nearest(grid: &Grid, address: u64) -> Option<BufferPlace> {
+    let distance = |buffer: &BufferPlace| match buffer.offset {
         before @ ..0 => before.unsigned_abs(),
         offset => offset.unsigned_abs().saturating_sub(buffer.bytes),
     };
     let buffers = grid.buffers.iter().enumerate();
     buffers
-        .map(|(index, buffer)| NearestBuffer {
+        .map(|(index, buffer)| BufferPlace {
             index,
             bytes: buffer.bytes,
             offset: address.wrapping_sub(buffer.address) as i64,

@@ -31,6 +31,16 @@ impl Order {
         rest.trailing_zeros()
     }
 
+    /// `0..count`, at most 32 of them, each once; ascending without a seed.
+    pub(super) fn shuffled(&self, count: usize) -> impl Iterator<Item = usize> {
+        let mut rest = u32::MAX >> (u32::BITS as usize - count);
+        core::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| self.pick_bit(rest))?;
+            rest &= !(1 << bit);
+            Some(bit as usize)
+        })
+    }
+
     /// Whether a warp should make way for another though it could go on; never without a seed.
     #[inline]
     pub(super) fn interrupts(&self) -> bool {
@@ -108,6 +118,26 @@ mod tests {
             (order.pick(7), order.pick_bit(0b1100), order.interrupts()),
             (0, 2, false)
         );
+    }
+
+    #[test]
+    fn what_is_shuffled_is_there_once() {
+        for count in [1, 2, 31, 32] {
+            assert!(Order::new(None, 0).shuffled(count).eq(0..count));
+            let shuffled = |seed| -> Vec<usize> {
+                let order = Order::new(Some(seed), 0);
+                order.shuffled(count).collect()
+            };
+            for seed in 0..20 {
+                let mut sorted = shuffled(seed);
+                sorted.sort_unstable();
+                assert!(
+                    sorted.into_iter().eq(0..count),
+                    "count {count}, seed {seed}"
+                );
+            }
+            assert!(count < 3 || shuffled(1) != shuffled(2));
+        }
     }
 
     #[test]

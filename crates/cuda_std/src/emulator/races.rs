@@ -1,179 +1,181 @@
-//! Finds accesses of shared memory that nothing orders.
+//! Finds accesses of shared and global memory that nothing orders.
 //!
-//! Within a block barrier's epoch each lane has a clock, which its warp barriers advance, and knows up to
-//! which time it has seen each other lane of its warp. An access is stamped with the epoch and its lane's
-//! clock; it comes before a thread's next access if it is of an earlier epoch, or if the thread has since seen
-//! a later time of that lane.
+//! Every access is kept in the history of its bytes, with the time of its thread; one that comes later, and
+//! conflicts, must know of it. Blocks of different clusters know nothing of one another, and what a block has
+//! stored to global memory is there for its cluster after a cluster barrier with releases only.
 
-use super::collective::{LANES, lanes};
+use super::clocks::{Clocks, Place, Signal};
 use super::fault::Access;
+use super::history::{Completion, Entry, GRANULE_BYTES, History, Unordered, bytes_in_granule};
+use std::collections::HashMap;
 use std::panic::Location;
+use std::sync::{Mutex, PoisonError};
 
-/// The accesses of a block's shared memory so far, as far as later ones may race with them.
-pub(crate) struct Races {
-    bytes: Vec<History>,
-    threads: Vec<Knowledge>,
-    /// Block barriers that have opened.
-    epoch: u32,
-    /// Accesses so far.
-    now: u64,
+/// The accesses of a cluster's shared memory, and the clocks of its threads.
+pub(super) struct Races {
+    first_block: u32,
+    clocks: Clocks,
+    /// For each rank the granules of its dynamic shared memory.
+    shared: Vec<Vec<History>>,
 }
 
-/// The latest store to a byte, and the loads since.
-#[derive(Clone, Default)]
-struct History {
-    store: Option<Stamp>,
-    loads: Vec<Stamp>,
-}
-
-/// When lanes of one warp made an access.
+/// What is done, and where in the source.
 #[derive(Clone, Copy)]
-struct Stamp {
-    epoch: u32,
-    warp: u32,
-    lanes: u32,
-    /// The clock of each of the lanes.
-    clock: u32,
-    /// In the order in which the emulator ran them.
-    time: u64,
-    location: &'static Location<'static>,
-}
-
-/// An access that another races with.
-pub(super) struct Other {
+pub(super) struct Action {
     pub(super) access: Access,
-    pub(super) thread: u32,
+    pub(super) completion: Completion,
     pub(super) location: &'static Location<'static>,
 }
 
-/// What a thread knows of others.
-#[derive(Clone, Default)]
-struct Knowledge {
-    /// For each lane of its warp the clock up to which it has seen it; for its own, its clock.
-    seen: [u32; LANES as usize],
-    /// It has waited for all that was done up to this time.
-    acquired: u64,
+impl Action {
+    /// One that is over at once.
+    pub(super) fn new(access: Access, location: &'static Location<'static>) -> Self {
+        Self {
+            access,
+            completion: Completion::AtOnce,
+            location,
+        }
+    }
 }
 
 impl Races {
-    /// For `threads` threads and `bytes` bytes, of which none has been touched.
-    pub(super) fn new(threads: u32, bytes: u32) -> Self {
+    /// For `blocks` blocks from `first_block` on, of `threads` threads and `bytes` bytes, none of them touched.
+    pub(super) fn new(first_block: u32, blocks: u32, threads: u32, bytes: u32) -> Self {
+        let granules = u64::from(bytes).div_ceil(GRANULE_BYTES) as usize;
         Self {
-            bytes: vec![History::default(); bytes as usize],
-            threads: vec![Knowledge::default(); threads as usize],
-            epoch: 0,
-            now: 0,
+            first_block,
+            clocks: Clocks::new(blocks, threads),
+            shared: vec![vec![History::default(); granules]; blocks as usize],
         }
     }
 
-    /// All threads have met at the block barrier.
-    pub(super) fn block_barrier(&mut self) {
-        self.epoch += 1;
+    /// All threads of a block have met at its barrier.
+    pub(super) fn block_barrier(&mut self, rank: u32) {
+        self.clocks.block_barrier(rank);
     }
 
-    /// The lanes of `mask`, of the warp that begins at thread `first`, have met at a warp barrier.
-    pub(super) fn warp_barrier(&mut self, first: u32, mask: u32) {
-        let mut joint = [0; LANES as usize];
-        for lane in lanes(mask) {
-            let seen = &mut self.threads[(first + lane) as usize].seen;
-            seen[lane as usize] += 1;
-            for (joint, seen) in joint.iter_mut().zip(seen) {
-                *joint = (*joint).max(*seen);
-            }
-        }
-        for lane in lanes(mask) {
-            self.threads[(first + lane) as usize].seen = joint;
-        }
+    /// The lanes of `mask`, of the warp that begins at `first`, have met at a warp barrier.
+    pub(super) fn warp_barrier(&mut self, first: Place, mask: u32) {
+        self.clocks.warp_barrier(first, mask);
     }
 
-    /// The time now, to be handed to [`Self::acquire`].
-    pub(super) fn now(&self) -> u64 {
-        self.now
+    /// The thread at `place` adds what it did and knows to `signal`.
+    pub(super) fn release(&mut self, place: Place, signal: &mut Signal) {
+        self.clocks.release(place, signal);
     }
 
-    /// `thread` has waited for all that was done up to `time`.
-    pub(super) fn acquire(&mut self, thread: u32, time: u64) {
-        let acquired = &mut self.threads[thread as usize].acquired;
-        *acquired = time.max(*acquired);
+    /// The thread at `place` learns what was released into `signal`.
+    pub(super) fn acquire(&mut self, place: Place, signal: &Signal) {
+        self.clocks.acquire(place, signal);
     }
 
-    /// Forgets who touched these bytes: what touches them next is ordered in a way that is not followed here.
-    pub(super) fn forget(&mut self, offset: u32, bytes: u32) {
-        self.bytes[offset as usize..(offset + bytes) as usize].fill(History::default());
-    }
-
-    /// Records that `thread` accesses these bytes, and gives an access that this one races with.
-    pub(super) fn access(
+    /// The thread at `place` touches `bytes` bytes at `offset` of the shared memory of `rank`.
+    pub(super) fn touch_shared(
         &mut self,
-        thread: u32,
-        access: Access,
-        (offset, bytes): (u32, u32),
-        location: &'static Location<'static>,
-    ) -> Option<Other> {
-        self.now += 1;
-        let lane = thread % LANES;
-        let stamp = Stamp {
-            epoch: self.epoch,
-            warp: thread / LANES,
-            lanes: 1 << lane,
-            clock: self.threads[thread as usize].seen[lane as usize],
-            time: self.now,
-            location,
-        };
-        for byte in offset..offset + bytes {
-            let History { store, loads } = &self.bytes[byte as usize];
-            let stores = store.iter().map(|store| (Access::Store, store));
-            let loads = loads.iter().map(|load| (Access::Load, load));
-            // Two loads do not race.
-            let loads = loads.filter(|_| access == Access::Store);
-            let race = stores.chain(loads).find_map(|(access, stamp)| {
-                Some(Other {
-                    access,
-                    thread: self.unordered(stamp, thread)?,
-                    location: stamp.location,
-                })
-            });
-            if race.is_some() {
-                return race;
-            }
-            let History { store, loads } = &mut self.bytes[byte as usize];
-            if access == Access::Store {
-                *store = Some(stamp);
-                loads.clear();
-            } else {
-                add_load(loads, stamp);
-            }
-        }
-        None
+        place: Place,
+        action: Action,
+        (rank, offset, bytes): (u32, u32, u32),
+    ) -> Result<(), Unordered> {
+        let new = self.entry(place, action, u64::from(offset), bytes);
+        let Self { clocks, shared, .. } = self;
+        let history = &mut shared[rank as usize][offset as usize / GRANULE_BYTES as usize];
+        history.record(new, |entry| unordered(clocks, entry, place))
     }
 
-    /// A thread among those of `stamp` whose access is not ordered before what `thread` does now.
-    fn unordered(&self, stamp: &Stamp, thread: u32) -> Option<u32> {
-        let knowledge = &self.threads[thread as usize];
-        if stamp.epoch < self.epoch || stamp.time <= knowledge.acquired {
-            return None;
+    /// The copy `copy` of the thread at `place` to `offset` is over.
+    pub(super) fn settle_shared(&mut self, place: Place, copy: u64, offset: u32) {
+        let history =
+            &mut self.shared[place.rank as usize][offset as usize / GRANULE_BYTES as usize];
+        history.settle(self.first_block + place.rank, copy, self.clocks.now(place));
+    }
+
+    fn has_block(&self, block: u32) -> bool {
+        block.wrapping_sub(self.first_block) < self.shared.len() as u32
+    }
+
+    fn entry(&self, place: Place, action: Action, address: u64, bytes: u32) -> Entry {
+        Entry {
+            bytes: bytes_in_granule(address, bytes),
+            access: action.access,
+            block: self.first_block + place.rank,
+            time: self.clocks.now(place),
+            completion: action.completion,
+            location: action.location,
         }
-        let is_ordered = |lane: u32| {
-            let other = stamp.warp * LANES + lane;
-            let same_warp = thread / LANES == stamp.warp;
-            other == thread || (same_warp && knowledge.seen[lane as usize] > stamp.clock)
-        };
-        let lane = lanes(stamp.lanes).find(|lane| !is_ordered(*lane))?;
-        Some(stamp.warp * LANES + lane)
     }
 }
 
-/// Adds a load to those of the same epoch. Lanes of a warp that load at the same clock share a stamp.
-fn add_load(loads: &mut Vec<Stamp>, stamp: Stamp) {
-    loads.retain(|load| load.epoch == stamp.epoch);
-    let same = |load: &&mut Stamp| load.warp == stamp.warp && load.clock == stamp.clock;
-    match loads.iter_mut().find(same) {
-        Some(load) => {
-            *load = Stamp {
-                lanes: load.lanes | stamp.lanes,
-                ..stamp
-            };
+/// A thread of `entry`'s that the one at `observer`, of the same cluster, is not ordered after.
+fn unordered(clocks: &Clocks, entry: &Entry, observer: Place) -> Option<u32> {
+    let known = match entry.completion {
+        Completion::AtOnce | Completion::Released(_) => false,
+        Completion::Copy(_) => return Some(entry.time.thread()),
+        Completion::Phases(barrier, phases) => {
+            let known = clocks.knows_phases(barrier, phases, observer);
+            return (!known).then(|| entry.time.thread());
         }
-        None => loads.push(stamp),
+        Completion::Openings(openings) => clocks.knows_openings(openings, observer),
+    };
+    if known {
+        None
+    } else {
+        clocks.unordered(&entry.time, observer)
+    }
+}
+
+/// The accesses of the writable global memory of a launch. Workers share it.
+pub(crate) struct GlobalRaces {
+    /// By address of the granule, dealt out.
+    shards: Vec<Mutex<HashMap<u64, History>>>,
+}
+
+/// Workers rarely meet at one of so many.
+const SHARDS: u64 = 64;
+
+impl GlobalRaces {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    fn with_history<R>(&self, address: u64, action: impl FnOnce(&mut History) -> R) -> R {
+        let granule = address / GRANULE_BYTES;
+        let shard = &self.shards[(granule % SHARDS) as usize];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        action(shard.entry(granule).or_default())
+    }
+
+    /// The thread at `place`, of `races`' cluster, touches `bytes` bytes at `address`.
+    pub(super) fn touch(
+        &self,
+        races: &Races,
+        place: Place,
+        action: Action,
+        (address, bytes): (u64, u32),
+    ) -> Result<(), Unordered> {
+        let new = races.entry(place, action, address, bytes);
+        self.with_history(address, |history| {
+            history.record(new, |entry| {
+                let clocks = &races.clocks;
+                let known = if entry.block == new.block {
+                    return unordered(clocks, entry, place);
+                } else if !races.has_block(entry.block) {
+                    false
+                } else if let Completion::Released(openings) = entry.completion {
+                    clocks.knows_releasing_opening(openings, place)
+                } else {
+                    // A load is over when its value has been told.
+                    return unordered(clocks, entry, place);
+                };
+                (!known).then(|| entry.time.thread())
+            })
+        })
+    }
+
+    /// The copy `copy` of the thread at `place`, of `races`' cluster, from `address` is over.
+    pub(super) fn settle(&self, races: &Races, place: Place, copy: u64, address: u64) {
+        let (block, time) = (races.first_block + place.rank, races.clocks.now(place));
+        self.with_history(address, |history| history.settle(block, copy, time));
     }
 }

@@ -53,9 +53,9 @@ fn turns(
     let block_threads = threads.len() / blocks.len();
     loop {
         let mut progress = false;
-        for index in rotated(blocks.len(), order) {
+        for index in order.shuffled(blocks.len()) {
             let block = &blocks[index];
-            for warp_index in rotated(block.warps.len(), order) {
+            for warp_index in order.shuffled(block.warps.len()) {
                 let warp = &block.warps[warp_index];
                 if warp.runnable.get() != 0 {
                     progress = true;
@@ -83,12 +83,6 @@ fn turns(
     }
 }
 
-/// `0..count`, from a picked one on and around.
-fn rotated(count: usize, order: &Order) -> impl Iterator<Item = usize> {
-    let first = order.pick(count as u32) as usize;
-    (first..count).chain(0..first)
-}
-
 /// Runs the lanes of `warp` until all wait or have returned, or the order has others go first.
 fn run_warp(
     block: &Block,
@@ -110,7 +104,7 @@ fn run_warp(
                 warp.waiting.update(|lanes| lanes | 1 << lane);
                 let mask = thread.request.mask.get();
                 if warp.waiting.get() & mask == mask {
-                    meet(block, warp, threads, thread)?;
+                    meet(warp, threads, thread)?;
                 }
             }
             Wait::Block => arrive(block, thread)?,
@@ -121,6 +115,14 @@ fn run_warp(
                 warp.exited.update(|lanes| lanes | 1 << lane);
                 block.exited.update(|threads| threads + 1);
                 thread.cluster().leave(thread);
+                if block.exited.get() == block.threads() {
+                    let barriers = block.mbarriers.borrow();
+                    if let Some(fault) =
+                        barriers.never_awaited(block.grid().kernel.name, block.index())
+                    {
+                        return Err(fault);
+                    }
+                }
             }
         }
         if order.interrupts() {
@@ -131,7 +133,7 @@ fn run_warp(
 }
 
 /// Lets the lanes that `last` names, which all wait, go on if they wait for one another.
-fn meet(block: &Block, warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
+fn meet(warp: &Warp, threads: &[Thread], last: &Thread) -> Result<(), Fault> {
     let (collective, mask) = (last.request.collective.get(), last.request.mask.get());
     if !lanes(mask).all(|lane| threads[lane as usize].meets(last)) {
         // Some wait for others first; if those never come, the block gets stuck and is reported then.
@@ -147,8 +149,10 @@ fn meet(block: &Block, warp: &Warp, threads: &[Thread], last: &Thread) -> Result
             threads[lane as usize].fault(kind, last.location.get())
         },
     )?;
-    if collective == Collective::SyncWarp {
-        block.shared().warp_barrier(threads[0].index(), mask);
+    if collective == Collective::SyncWarp
+        && let Some(mut races) = last.cluster().races_mut()
+    {
+        races.warp_barrier(threads[0].place(), mask);
     }
     warp.waiting.update(|lanes| lanes & !mask);
     warp.runnable.update(|lanes| lanes | mask);
@@ -181,7 +185,9 @@ fn arrive(block: &Block, thread: &Thread) -> Result<(), Fault> {
     if block.at_barrier.get() == block.threads() {
         block.at_barrier.set(0);
         block.first_at_barrier.set(None);
-        block.shared().block_barrier();
+        if let Some(mut races) = thread.cluster().races_mut() {
+            races.block_barrier(block.rank());
+        }
         for warp in &block.warps {
             warp.runnable.set(warp.existing);
         }

@@ -1,8 +1,9 @@
 //! The shared memory of a block.
 
+use super::block::Block;
 use super::context;
-use super::fault::{Access, FaultKind};
-use super::races::Races;
+use super::fault::{Access, FaultKind, MemoryPlace};
+use super::races::Action;
 use crate::ext::Word;
 use core::alloc::Layout;
 use core::cell::RefCell;
@@ -21,7 +22,8 @@ pub(crate) struct SharedMemory {
     len: u32,
     capacity: u32,
     arrays: RefCell<Vec<Array>>,
-    races: Option<RefCell<Races>>,
+    /// Whether races are looked for.
+    watched: bool,
 }
 
 /// The storage of one `shared_array!`.
@@ -39,15 +41,15 @@ impl Default for SharedMemory {
             len: 0,
             capacity: 0,
             arrays: RefCell::default(),
-            races: None,
+            watched: false,
         }
     }
 }
 
 impl SharedMemory {
-    /// Makes it `len` bytes, none of them written, on which `races` watches.
-    pub(super) fn reset(&mut self, len: u32, races: Option<Races>) {
-        self.races = races.map(RefCell::new);
+    /// Makes it `len` bytes, none of them written.
+    pub(super) fn reset(&mut self, len: u32, watched: bool) {
+        self.watched = watched;
         if len > self.capacity {
             self.free_dynamic();
             let layout = Self::layout(len);
@@ -133,11 +135,7 @@ impl SharedMemory {
     pub(crate) fn load<T: Word>(&self, offset: u32) -> T {
         self.check::<T>(offset, Access::Load);
         if !self.is_written::<T>(offset) {
-            let bytes = size_of::<T>() as u32;
-            context::raise(
-                FaultKind::SharedUnwritten { offset, bytes },
-                Location::caller(),
-            );
+            unwritten(offset, size_of::<T>() as u32, Location::caller());
         }
         self.check_race::<T>(offset, Access::Load);
         // SAFETY: in bounds and aligned, by the check; every bit pattern is a value of a `Word`.
@@ -159,27 +157,30 @@ impl SharedMemory {
         }
     }
 
-    /// The current thread begins a store of a `T` at `offset` that takes place later: until then the bytes
-    /// are unwritten.
-    #[track_caller]
-    pub(super) fn begin_store<T: Word>(&self, offset: u32) {
-        self.check::<T>(offset, Access::Store);
-        self.check_race::<T>(offset, Access::Store);
-        self.set_unwritten::<T>(offset);
+    /// The current thread, of this block, begins a store of a `T` at `offset` that takes place later: until then
+    /// the bytes are unwritten.
+    pub(super) fn begin_store<T: Word>(&self, offset: u32, action: Action) {
+        self.begin_store_in::<T>(context::current().block(), offset, action);
     }
 
-    /// As [`Self::begin_store`], for a thread of another block.
-    #[track_caller]
-    pub(super) fn begin_store_from_peer<T: Word>(&self, offset: u32) {
-        self.check::<T>(offset, Access::Store);
-        self.set_unwritten::<T>(offset);
-    }
-
-    /// Performs what [`Self::begin_store_from_peer`] announced.
-    pub(super) fn finish_store_from_peer<T: Word>(&self, offset: u32, value: T) {
-        if let Some(races) = &self.races {
-            races.borrow_mut().forget(offset, size_of::<T>() as u32);
+    /// As [`Self::begin_store`], by a thread of any block of the cluster; this is the memory of `block`.
+    pub(super) fn begin_store_in<T: Word>(&self, block: &Block, offset: u32, action: Action) {
+        let bytes = size_of::<T>() as u32;
+        if !self.holds(offset, bytes) {
+            self.refuse(offset, bytes, Access::Store, action.location);
         }
+        if self.watched {
+            watch(block, action, (offset, bytes));
+        }
+        // SAFETY: in bounds, by the check.
+        unsafe {
+            let written = self.written.add(offset as usize);
+            written.write_bytes(0, size_of::<T>());
+        }
+    }
+
+    /// Performs what [`Self::begin_store`] announced.
+    pub(super) fn finish_store<T: Word>(&self, offset: u32, value: T) {
         // SAFETY: in bounds and aligned, as checked at the beginning.
         unsafe {
             self.bytes.add(offset as usize).cast::<T>().write(value);
@@ -189,39 +190,21 @@ impl SharedMemory {
         }
     }
 
-    /// The time on the clock of the accesses; 0 if no races are looked for.
-    pub(super) fn now(&self) -> u64 {
-        let races = self.races.as_ref();
-        races.map_or(0, |races| races.borrow().now())
-    }
-
-    /// `thread` has waited for all that was done up to `time`.
-    pub(super) fn acquire(&self, thread: u32, time: u64) {
-        if let Some(races) = &self.races {
-            races.borrow_mut().acquire(thread, time);
-        }
-    }
-
-    /// All threads have met at the block barrier.
-    pub(super) fn block_barrier(&self) {
-        if let Some(races) = &self.races {
-            races.borrow_mut().block_barrier();
-        }
-    }
-
-    /// The lanes of `mask`, of the warp that begins at thread `first`, have met at a warp barrier.
-    pub(super) fn warp_barrier(&self, first: u32, mask: u32) {
-        if let Some(races) = &self.races {
-            races.borrow_mut().warp_barrier(first, mask);
-        }
-    }
-
-    fn set_unwritten<T: Word>(&self, offset: u32) {
-        // SAFETY: in bounds, as every caller has checked.
-        unsafe {
-            self.written
-                .add(offset as usize)
-                .write_bytes(0, size_of::<T>());
+    /// The current thread works on the mbarrier at `offset` of this memory, which is that of `block`. Does nothing
+    /// where there can be none.
+    pub(super) fn use_mbarrier(
+        &self,
+        block: &Block,
+        offset: u32,
+        location: &'static Location<'static>,
+    ) {
+        let bytes = size_of::<u64>() as u32;
+        if self.watched && self.holds(offset, bytes) {
+            watch(
+                block,
+                Action::new(Access::Mbarrier, location),
+                (offset, bytes),
+            );
         }
     }
 
@@ -229,9 +212,10 @@ impl SharedMemory {
     #[inline(always)]
     #[track_caller]
     fn check_race<T: Word>(&self, offset: u32, access: Access) {
-        if let Some(races) = &self.races {
+        if self.watched {
+            let action = Action::new(access, Location::caller());
             let bytes = size_of::<T>() as u32;
-            watch(races, access, (offset, bytes), Location::caller());
+            watch(context::current().block(), action, (offset, bytes));
         }
     }
 
@@ -239,9 +223,15 @@ impl SharedMemory {
     #[track_caller]
     fn check<T: Word>(&self, offset: u32, access: Access) {
         let bytes = size_of::<T>() as u32;
-        if offset > self.len || self.len - offset < bytes || !offset.is_multiple_of(bytes) {
+        if !self.holds(offset, bytes) {
             self.refuse(offset, bytes, access, Location::caller());
         }
+    }
+
+    /// Whether `bytes` bytes at `offset` are in bounds, and aligned to their number.
+    #[inline(always)]
+    fn holds(&self, offset: u32, bytes: u32) -> bool {
+        offset <= self.len && self.len - offset >= bytes && offset.is_multiple_of(bytes)
     }
 
     #[cold]
@@ -282,30 +272,48 @@ impl SharedMemory {
     }
 }
 
-/// Records an access, and raises a fault if it races with another.
+/// Records what the current thread does to the shared memory of `block`, and raises a fault if it races with what
+/// another did.
 #[cold]
 #[inline(never)]
-fn watch(
-    races: &RefCell<Races>,
-    access: Access,
-    (offset, bytes): (u32, u32),
-    location: &'static Location<'static>,
-) {
-    let thread = context::current().index();
-    let race = races
-        .borrow_mut()
-        .access(thread, access, (offset, bytes), location);
-    if let Some(other) = race {
-        let kind = FaultKind::SharedRace {
-            access,
+fn watch(block: &Block, action: Action, (offset, bytes): (u32, u32)) {
+    let thread = context::current();
+    let races = thread.cluster().races_mut();
+    let mut races = races.expect("memory is watched where races are looked for");
+    let touched = races.touch_shared(thread.place(), action, (block.rank(), offset, bytes));
+    drop(races);
+    if let Err(other) = touched {
+        let place = MemoryPlace::Shared {
+            block: block.index(),
             offset,
-            bytes,
-            other_access: other.access,
-            other_thread: other.thread,
-            other_location: other.location.into(),
         };
-        context::raise(kind, location);
+        context::raise(other.fault(action.access, place, bytes), action.location);
     }
+}
+
+/// Raises the fault of a load of bytes that are unwritten, maybe since what brings them has not been waited for.
+#[cold]
+#[inline(never)]
+fn unwritten(offset: u32, bytes: u32, location: &Location<'_>) -> ! {
+    let block = context::current().block();
+    let copies = || {
+        let mut threads = block.own_threads().iter();
+        threads.find_map(|thread| thread.pending_copy(offset, bytes))
+    };
+    let pending = block.mbarriers.borrow().pending_store(offset, bytes);
+    let kind = match pending.or_else(copies) {
+        Some(copy) => FaultKind::MissingWait {
+            access: Access::Load,
+            place: MemoryPlace::Shared {
+                block: block.index(),
+                offset,
+            },
+            bytes,
+            copy: Box::new(copy),
+        },
+        None => FaultKind::SharedUnwritten { offset, bytes },
+    };
+    context::raise(kind, location)
 }
 
 impl Drop for SharedMemory {

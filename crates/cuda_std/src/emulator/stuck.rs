@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::collective::{Collective, LANES, lanes};
 use super::context::{Thread, Wait};
-use super::fault::{Fault, FaultKind, Missing};
+use super::fault::{Elsewhere, Fault, FaultKind, Missing};
 
 /// The fault of the first thread that waits, and one that it waits for in vain. All of `threads`, which are
 /// those of `blocks` one after another, wait or have returned.
@@ -48,11 +48,19 @@ fn why(thread: &Thread, block: &[Thread], cluster: &[Thread]) -> Option<FaultKin
         }),
         Wait::Mbarrier { offset, parity } => {
             let missing = thread.block().mbarriers.borrow_mut().missing(offset)?;
+            let is_here = |other: &&Thread| {
+                let same =
+                    matches!(other.wait.get(), Wait::Mbarrier { offset: o, .. } if o == offset);
+                same && other.block().index() == thread.block().index()
+            };
+            let others = cluster.iter().filter(|other| !is_here(other));
             Some(FaultKind::MbarrierIncomplete {
                 offset,
                 parity,
                 missing_arrivals: missing.arrivals,
                 missing_bytes: missing.bytes,
+                made_at: missing.made_at.into(),
+                elsewhere: others.filter_map(elsewhere).next().map(Box::new),
             })
         }
     }
@@ -72,6 +80,23 @@ fn first_missing(
         missing_thread: other.index(),
         missing: whereabouts(other),
     })
+}
+
+/// Where a thread waits; nothing if it has returned.
+fn elsewhere(thread: &Thread) -> Option<Elsewhere> {
+    match whereabouts(thread) {
+        Missing::Waits {
+            operation,
+            location,
+            ..
+        } => Some(Elsewhere {
+            block: thread.block().index(),
+            thread: thread.index(),
+            operation,
+            location,
+        }),
+        Missing::Absent | Missing::Exited => None,
+    }
 }
 
 /// Where a thread is.

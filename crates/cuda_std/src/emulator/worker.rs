@@ -10,6 +10,7 @@ use super::scheduler;
 use super::shared_memory::SharedMemory;
 use super::stack::{Slab, SlabStack};
 use super::{MAX_BLOCK_THREADS, memory};
+use core::cell::RefCell;
 use core::num::NonZeroUsize;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -154,6 +155,7 @@ impl Worker {
         self.threads.clear();
         let shared = self.cluster.blocks.drain(..).map(Block::into_shared);
         self.spare_shared.extend(shared);
+        self.cluster.races = None;
         result
     }
 
@@ -162,11 +164,13 @@ impl Worker {
         let cluster_threads = grid.cluster_blocks * grid.block_threads;
         self.slab.reserve(cluster_threads as usize);
         self.cluster.reset(cluster_threads);
+        self.cluster.races = grid.checks.races.then(|| {
+            let (blocks, threads) = (grid.cluster_blocks, grid.block_threads);
+            RefCell::new(Races::new(first_block, blocks, threads, grid.shared_bytes))
+        });
         for index in first_block..first_block + grid.cluster_blocks {
             let mut shared = self.spare_shared.pop().unwrap_or_default();
-            let watched = grid.checks.races;
-            let races = watched.then(|| Races::new(grid.block_threads, grid.shared_bytes));
-            shared.reset(grid.shared_bytes, races);
+            shared.reset(grid.shared_bytes, grid.checks.races);
             // SAFETY: the blocks are gone before `run_cluster` returns.
             let block = unsafe { Block::new(grid, index, shared) };
             self.cluster.blocks.push(block);
@@ -176,6 +180,11 @@ impl Worker {
                 // SAFETY: the blocks are complete, and stay there until the threads are gone.
                 unsafe { Thread::new(index, block, &self.cluster) }
             }));
+        }
+        let threads = self.threads.chunks(grid.block_threads as usize);
+        for (block, threads) in self.cluster.blocks.iter().zip(threads) {
+            // SAFETY: the threads are complete, and stay there until the blocks are gone.
+            unsafe { block.set_own_threads(threads) };
         }
         for (index, thread) in self.threads.iter().enumerate() {
             let thread = NonNull::from(thread);

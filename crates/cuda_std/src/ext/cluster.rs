@@ -5,7 +5,7 @@
 
 use super::{Shared, U32x4};
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::emulator::cluster;
+use crate::emulator::cluster::{self, Arrival};
 
 #[cfg(target_arch = "nvptx64")]
 mod intrinsics {
@@ -16,6 +16,8 @@ mod intrinsics {
         pub fn cluster_rank() -> u32;
         #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.nctarank"]
         pub fn cluster_size() -> u32;
+        #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
+        pub fn arrive();
         #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed"]
         pub fn arrive_relaxed();
         #[link_name = "llvm.nvvm.barrier.cluster.wait"]
@@ -65,6 +67,22 @@ pub fn cluster_size() -> u32 {
     }
 }
 
+/// Tells the cluster barrier that the thread is here, without waiting: what it did before comes before what any
+/// thread does after [`wait`].
+///
+/// | who calls | valid in | scratch | afterwards |
+/// |---|---|---|---|
+/// | all threads of the cluster that have not returned | all of them | none | [`wait`], once, before the next arrival |
+#[inline(always)]
+#[track_caller]
+pub fn arrive() {
+    by_target! {
+        // SAFETY: a barrier reads and writes nothing itself.
+        device: unsafe { intrinsics::arrive() },
+        host: cluster::arrive(Arrival::Release),
+    }
+}
+
 /// Tells the cluster barrier that the thread is here, without waiting and without ordering memory: only
 /// [`mbarrier::init`](super::mbarrier::init) before it is visible to the cluster after [`wait`].
 ///
@@ -77,7 +95,7 @@ pub fn arrive_relaxed() {
     by_target! {
         // SAFETY: a barrier reads and writes nothing itself.
         device: unsafe { intrinsics::arrive_relaxed() },
-        host: cluster::arrive(),
+        host: cluster::arrive(Arrival::Relaxed),
     }
 }
 
