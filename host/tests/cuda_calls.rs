@@ -59,7 +59,7 @@ fn a_softmax_is_one_launch_on_the_device_s_stream() {
 
             Softmax::new().forward_into(&x, &mut y).unwrap();
             let launch = format!(
-                "cuLaunchKernel softmax_staged_f32_f32 grid 3 1 1 block 32 1 1 shared 8992 stream {stream} \
+                "cuLaunchKernel softmax_staged_f32_f32 grid 3 1 1 block 32 1 1 shared 9088 stream {stream} \
              x {:#x} y {:#x} rows 3 cols 2000",
                 x.address(),
                 y.address()

@@ -183,7 +183,7 @@ pub struct Coordinates {
 impl Coordinates {
     /// Offset of the row where dimensions have these strides; those that there are not are not asked for, but the innermost.
     #[inline(always)]
-    pub fn offset(&self, stride: impl Fn(usize) -> u64) -> u64 {
+    pub fn place(&self, stride: impl Fn(usize) -> u64) -> u64 {
         let term = |dim: usize| stride(dim).wrapping_mul(u64::from(self.at[dim]));
         // Written out, since a by-value parameter indexed at run time would be copied to local memory.
         let mut offset = term(0);

@@ -165,7 +165,7 @@ impl Scores {
     /// Offset of a row in an operand, in elements.
     #[inline(always)]
     fn index_of(&self, at: &Coordinates, stride: impl Fn(&Strides) -> u64) -> u64 {
-        at.offset(|dim| stride(&self.strides[dim]))
+        at.place(|dim| stride(&self.strides[dim]))
     }
 }
 
@@ -289,8 +289,8 @@ impl<'a, In: Element> RowScores<'a, In> {
         let mut this = Self {
             options,
             scores,
-            x: x.at(at.offset(|dim| layout.strides(dim).0)),
-            offset_out: at.offset(|dim| layout.strides(dim).1),
+            x: x.at(at.place(|dim| layout.strides(dim).0)),
+            offset_out: at.place(|dim| layout.strides(dim).1),
             bias: operands.bias,
             keep: operands.keep,
             hide: operands.hide,

@@ -58,7 +58,9 @@ fn count(entry: &str) -> Collectives {
             line
         };
         let counter = match line.split('.').collect::<Vec<_>>()[..] {
-            ["barrier", "cluster", "arrive", ..] => &mut counted.cluster_arrivals,
+            ["barrier", "cluster", what, ..] if what.starts_with("arrive") => {
+                &mut counted.cluster_arrivals
+            }
             ["barrier", "cluster", ..] => &mut counted.cluster_waits,
             ["bar", "warp", ..] => &mut counted.warp_barriers,
             ["bar" | "barrier", ..] => &mut counted.block_barriers,
