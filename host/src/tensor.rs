@@ -354,12 +354,12 @@ impl<'a, T: Scalar> TensorView<'a, T> {
     ///
     /// # Errors
     ///
-    /// Where the device fails, now or in work that was still to be done, or the stream is being
-    /// captured.
+    /// Where the device fails, now or in work that was still to be done, the stream is being
+    /// captured, or memory is exhausted.
     pub fn to_vec(&self) -> Result<Vec<T>, Error> {
         let layout = self.layout();
         let span = layout.span();
-        let mut elems = Vec::<T>::with_capacity(span);
+        let mut elems = with_room::<T>(span)?;
         // SAFETY: the view's memory spans as many elements, and so does the vector's. All are
         // initialised, and any bits are an element.
         unsafe {
@@ -370,7 +370,10 @@ impl<'a, T: Scalar> TensorView<'a, T> {
         if layout.is_packed() {
             return Ok(elems);
         }
-        Ok(layout.offsets().map(|offset| elems[offset]).collect())
+        // Repeated elements may be far more than there are.
+        let mut gathered = with_room(layout.len())?;
+        gathered.extend(layout.offsets().map(|offset| elems[offset]));
+        Ok(gathered)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -553,6 +556,17 @@ impl<'a> Place<'a> {
             address: self.address,
         }
     }
+}
+
+/// A vector with room for so many elements.
+fn with_room<T>(elems: usize) -> Result<Vec<T>, Error> {
+    let mut room = Vec::new();
+    let exhausted = |_| Error::OutOfMemory {
+        bytes: elems.saturating_mul(size_of::<T>()),
+        device: "the host".into(),
+    };
+    room.try_reserve_exact(elems).map_err(exhausted)?;
+    Ok(room)
 }
 
 fn check_length<T>(data: &[T], layout: &Layout) -> Result<(), Error> {
