@@ -1,6 +1,7 @@
 //! A second or so each: every way once over what each of its parts is there for. For a look while a kernel is being changed, and
 //! for `cargo xtask mutate`, which has no time for the long suites.
 
+use cuda_std::emulator::{Checks, checked};
 use warp_softmax::{DType, FullyMasked, NanPolicy};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
@@ -47,9 +48,19 @@ fn every_kind_of_content_in_bf16_unaligned() {
 
 #[test]
 fn every_kind_of_content_in_short_rows() {
+    every_kind_of_content(F32, 37);
+    every_kind_of_content(BF16, 37);
+}
+
+#[test]
+fn every_pair_of_types() {
+    let runner = Runner::new("quick types");
     for types in PAIRS {
-        every_kind_of_content(types, 37);
+        for cols in [37, 1500] {
+            runner.check(&Case::new(types, &[1], cols).fill_with(NORMAL, 2));
+        }
     }
+    runner.finish();
 }
 
 /// Chunks so far apart that their results are subnormal, and past that.
@@ -80,45 +91,128 @@ fn more_chunks_than_lanes() {
     runner.finish();
 }
 
-/// Rows apart from each other by different gaps on either side, at every alignment.
-#[test]
-fn rows_with_gaps() {
+/// Rows apart from each other by different gaps on either side.
+fn rows_with_gaps(types: (DType, DType), lengths: &[usize], gaps: (usize, usize)) {
     let runner = Runner::new("quick gaps");
-    for types in PAIRS {
-        for cols in [3, 17, 40, 100, 260, 600, 1024, 1100] {
-            let lead = [3];
-            let case = Case::new(types, &lead, cols)
-                .x_at(Placement::padded(&lead, cols + 3, GUARD + 1))
-                .y_at(Placement::padded(&lead, cols + 5, GUARD + 2));
-            runner.check(&case.fill_with(NORMAL, cols as u64));
+    for &cols in lengths {
+        let lead = [2];
+        let case = Case::new(types, &lead, cols)
+            .x_at(Placement::padded(&lead, cols + gaps.0, GUARD + gaps.0 % 8))
+            .y_at(Placement::padded(&lead, cols + gaps.1, GUARD + gaps.1 % 8));
+        runner.check(&case.fill_with(NORMAL, cols as u64));
+    }
+    runner.finish();
+}
+
+#[test]
+fn rows_with_gaps_unaligned() {
+    for types in [F32, BF16] {
+        rows_with_gaps(types, &[17, 260, 1100], (3, 5));
+    }
+}
+
+#[test]
+fn rows_with_gaps_aligned() {
+    for types in [F32, BF16] {
+        rows_with_gaps(types, &[24, 256, 1104], (8, 16));
+    }
+}
+
+/// Rows that follow each other, the last of which do not fill a warp or a block.
+fn rows_without_gaps(types: (DType, DType)) {
+    let runner = Runner::new("quick rows");
+    for (rows, cols) in [
+        (67, 1),
+        (35, 5),
+        (34, 20),
+        (33, 33),
+        (9, 63),
+        (5, 127),
+        (3, 333),
+        (2, 1001),
+    ] {
+        let at = |skew| Placement::packed(&[rows], cols, GUARD + skew);
+        let case = Case::new(types, &[rows], cols).x_at(at(1)).y_at(at(3));
+        for content in [NORMAL, Content::Equal(f32::NEG_INFINITY)] {
+            runner.check(&case.clone().fill_with(content, 7));
         }
     }
     runner.finish();
 }
 
-/// Many adjacent rows, the last of which do not fill a warp or a block.
 #[test]
-fn rows_without_gaps() {
-    let runner = Runner::new("quick rows");
-    for types in PAIRS {
-        for (rows, cols) in [
-            (130, 1),
-            (67, 5),
-            (37, 20),
-            (35, 33),
-            (19, 63),
-            (9, 127),
-            (5, 333),
-            (3, 1001),
+fn rows_without_gaps_in_f32() {
+    rows_without_gaps(F32);
+}
+
+#[test]
+fn rows_without_gaps_in_bf16() {
+    rows_without_gaps(BF16);
+}
+
+/// 16-bit rows so long that they get the GPU's own exponential: whole vectors or not, both sides skewed alike or not.
+#[test]
+fn fast_exponentials() {
+    let runner = Runner::new("quick fast");
+    for (cols, skew) in [(5_000, (0, 0)), (5_001, (1, 1)), (5_001, (1, 2))] {
+        let at = |skew: usize| Placement::packed(&[2], cols, GUARD + skew);
+        let op = |scale| Op {
+            scale,
+            ..Op::default()
+        };
+        for (content, op) in [
+            (NORMAL, op(1.0)),
+            (Content::Levels { gap: 40.0 }, op(-2.0)),
+            (Content::Near { centre: 3e9 }, op(1.0)),
+            (Content::Speckled(f32::NEG_INFINITY), op(0.5)),
+            (Content::Equal(f32::NEG_INFINITY), op(1.0)),
         ] {
-            let at = |skew| Placement::packed(&[rows], cols, GUARD + skew);
-            for (x, y) in [(at(0), at(0)), (at(1), at(3))] {
-                let case = Case::new(types, &[rows], cols).x_at(x).y_at(y);
-                runner.check(&case.fill_with(NORMAL, 7));
+            let case = Case::new(BF16, &[2], cols)
+                .x_at(at(skew.0))
+                .y_at(at(skew.1))
+                .op(op);
+            runner.check(&case.fill_with(content, 6));
+        }
+    }
+    runner.finish();
+}
+
+/// Every way, with nothing that two threads of a block do in shared memory left to chance. Rows too large for
+/// exponentials go round twice.
+fn no_races(types: (DType, DType), lengths: &[usize]) {
+    let runner = Runner::new("quick races");
+    for seed in [None, Some(1)] {
+        for &cols in lengths {
+            for content in [NORMAL, Content::Near { centre: 3e9 }] {
+                let at = Placement::packed(&[2], cols, GUARD + cols % 8);
+                let case = Case::new(types, &[2], cols).x_at(at.clone()).y_at(at);
+                let case = case.fill_with(content, 8);
+                checked(Checks { races: true, seed }, || runner.check(&case));
             }
         }
     }
     runner.finish();
+}
+
+#[test]
+fn no_races_in_f32() {
+    no_races(F32, &[33, 1000, 2052, 2053]);
+}
+
+#[test]
+fn no_races_in_bf16() {
+    no_races(BF16, &[33, 1001, 2056, 2053]);
+}
+
+#[test]
+fn no_races_in_fast_exponentials() {
+    no_races(BF16, &[5_000, 5_001]);
+}
+
+/// More partials than lanes: one warp of each block merges them.
+#[test]
+fn no_races_among_many_chunks() {
+    no_races(F32, &[33_000]);
 }
 
 #[test]
@@ -135,29 +229,44 @@ fn in_place() {
 }
 
 /// Every option, on rows that show it: with NaN among their elements, with nothing left, and plain.
-#[test]
-fn options() {
+fn options(types: (DType, DType), cols: usize) {
     let runner = Runner::new("quick options");
-    for scale in [0.25, -2.0, 0.0] {
-        for nan_policy in [NanPolicy::Propagate, NanPolicy::Ignore] {
-            for fully_masked in [FullyMasked::Zero, FullyMasked::Uniform, FullyMasked::Nan] {
-                let op = Op {
-                    scale,
-                    nan_policy,
-                    fully_masked,
-                };
-                for (types, cols) in [(F32, 30), (BF16, 30), (F32, 2501), (BF16, 2504)] {
-                    let contents = [
-                        NORMAL,
-                        Content::Speckled(f32::NAN),
-                        Content::Equal(f32::NEG_INFINITY),
-                    ];
-                    let mut random = Random::new(5);
-                    let case = Case::new(types, &[3], cols).op(op);
-                    runner.check(&case.fill(|r| contents[r].row(cols, &mut random)));
-                }
-            }
-        }
+    for (scale, nan_policy, fully_masked) in [
+        (0.25, NanPolicy::Propagate, FullyMasked::Zero),
+        (-2.0, NanPolicy::Ignore, FullyMasked::Uniform),
+        (0.0, NanPolicy::Ignore, FullyMasked::Nan),
+    ] {
+        let op = Op {
+            scale,
+            nan_policy,
+            fully_masked,
+        };
+        let contents = [
+            NORMAL,
+            Content::Speckled(f32::NAN),
+            Content::Equal(f32::NEG_INFINITY),
+        ];
+        let mut random = Random::new(5);
+        let case = Case::new(types, &[3], cols).op(op);
+        runner.check(&case.fill(|r| contents[r].row(cols, &mut random)));
     }
     runner.finish();
+}
+
+#[test]
+fn options_of_short_rows() {
+    options(F32, 29);
+    options(BF16, 29);
+}
+
+#[test]
+fn options_of_long_rows() {
+    options(F32, 1501);
+    options(BF16, 1501);
+}
+
+#[test]
+fn options_of_long_aligned_rows() {
+    options(F32, 1504);
+    options(BF16, 1504);
 }
