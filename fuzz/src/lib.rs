@@ -10,8 +10,11 @@ mod views;
 pub use files::{model, npy, safetensors};
 pub use views::views;
 
+/// Takes any bytes; panics where something is wrong.
+pub type Target = fn(&[u8]);
+
 /// All of them, by the name of their folder in `corpus/`.
-pub const TARGETS: [(&str, fn(&[u8])); 4] = [
+pub const TARGETS: [(&str, Target); 4] = [
     ("views", views),
     ("npy", npy),
     ("safetensors", safetensors),
