@@ -212,7 +212,14 @@ fn no_races_in_fast_exponentials() {
 /// More partials than lanes: one warp of each block merges them.
 #[test]
 fn no_races_among_many_chunks() {
-    no_races(F32, &[33_000]);
+    let runner = Runner::new("quick races");
+    let case = Case::new(BF16, &[1], 33_000).fill_with(NORMAL, 8);
+    let checks = Checks {
+        races: true,
+        seed: Some(1),
+    };
+    checked(checks, || runner.check(&case));
+    runner.finish();
 }
 
 #[test]
@@ -235,6 +242,7 @@ fn options(types: (DType, DType), cols: usize) {
         (0.25, NanPolicy::Propagate, FullyMasked::Zero),
         (-2.0, NanPolicy::Ignore, FullyMasked::Uniform),
         (0.0, NanPolicy::Ignore, FullyMasked::Nan),
+        (0.0, NanPolicy::Propagate, FullyMasked::Zero),
     ] {
         let op = Op {
             scale,

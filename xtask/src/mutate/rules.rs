@@ -455,3 +455,81 @@ impl<'ast> Visit<'ast> for Switcher<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "
+const LIMIT: u32 = 1 + 2;
+impl Sum {
+    fn few(self, more: u32) -> bool {
+        let [first, ..] = [more; 4];
+        self.tell();
+        first - 1 < LIMIT && !self.is_empty()
+    }
+}
+#[cfg(test)]
+mod tests {
+    fn left_out() -> bool { 1 < 2 }
+}
+";
+
+    #[test]
+    fn every_operator_value_result_and_statement_outside_of_constants_and_tests_is_changed() {
+        let switched = switch("sum.rs", SOURCE, 7, &[]).unwrap();
+        let mut mutants: Vec<_> = switched
+            .mutants
+            .iter()
+            .map(|name| name.strip_prefix("sum.rs: Sum::few: ").unwrap())
+            .collect();
+        mutants.sort_unstable();
+        let expected = [
+            "!self.is_empty() -> self.is_empty()",
+            "1 -> 2",
+            "first - 1 -> first + 1",
+            "first - 1 < LIMIT && !self.is_empty() -> first - 1 < LIMIT || !self.is_empty()",
+            "first - 1 < LIMIT -> first - 1 <= LIMIT",
+            "first - 1 < LIMIT -> first - 1 >= LIMIT",
+            "its result -> false",
+            "its result -> true",
+            "self.tell(); -> nothing",
+        ];
+        assert_eq!(mutants, expected);
+        // Numbered from the first, and still Rust.
+        for number in 7..7 + expected.len() {
+            assert_eq!(switched.text.matches(&format!("::on({number})")).count(), 1);
+        }
+        syn::parse_file(&switched.text).unwrap();
+    }
+
+    #[test]
+    fn mutants_of_the_same_words_are_told_apart() {
+        let switched = switch("a.rs", "fn f() { g(); g(); }", 0, &[]).unwrap();
+        let deleted = |name: &&String| name.contains("g();");
+        let names: Vec<_> = switched.mutants.iter().filter(deleted).collect();
+        assert_eq!(
+            names,
+            ["a.rs: f: g(); -> nothing", "a.rs: f: g(); -> nothing (2)"]
+        );
+    }
+
+    #[test]
+    fn a_fault_that_no_longer_applies_is_an_error_that_names_it() {
+        let fault = Fault {
+            name: "no barrier",
+            file: "a.rs",
+            after: "fn f",
+            text: "sync();",
+            replacement: "",
+        };
+        let error = switch("a.rs", "fn f() {}", 0, &[fault])
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("`no barrier` no longer applies: a.rs"),
+            "{error}"
+        );
+    }
+}
