@@ -14,6 +14,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use mutate::Shard;
+
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
@@ -24,7 +26,8 @@ usage: cargo xtask TASK
   asan                    tests of the host code that holds `unsafe`, watched by AddressSanitizer
   valgrind                the same by valgrind, if there is one
   fuzz [SECONDS]          any bytes as shapes, strides and files: so long for each target, or a few seconds
-  mutate [--shard K/N]    whether the tests notice wrong kernels: makes them wrong in many ways, one at a
+  mutate [--shard K/N | --only WORDS]
+                          whether the tests notice wrong kernels: makes them wrong in many ways, one at a
                           time; results are kept, so that it can be stopped and gone on with
   ci                      everything that must hold before a change goes in";
 
@@ -59,8 +62,11 @@ fn main() -> ExitCode {
         ["valgrind"] => memory::valgrind().map(Outcome::say),
         ["fuzz"] => fuzz::briefly().map(Outcome::say),
         ["fuzz", seconds] => fuzz::for_seconds(seconds).map(Outcome::say),
-        ["mutate"] => mutate::run(mutate::Shard { index: 1, count: 1 }),
-        ["mutate", "--shard", shard] => mutate::Shard::parse(shard).and_then(mutate::run),
+        ["mutate"] => mutate::run(Shard::WHOLE, ""),
+        ["mutate", "--only", words] => mutate::run(Shard::WHOLE, words),
+        ["mutate", "--shard", shard] => {
+            Shard::parse(shard).and_then(|shard| mutate::run(shard, ""))
+        }
         ["ci"] => ci::run(),
         ["help" | "--help" | "-h"] | [] => {
             println!("{USAGE}");

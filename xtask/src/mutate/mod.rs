@@ -63,6 +63,9 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// All of them.
+    pub const WHOLE: Self = Self { index: 1, count: 1 };
+
     /// `2/4`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let numbers = text
@@ -75,8 +78,8 @@ impl Shard {
     }
 }
 
-/// Runs the mutants of a shard that are not known to be killed, and not explained.
-pub fn run(Shard { index, count }: Shard) -> Result<(), Error> {
+/// Runs the mutants of a shard with `only` in their names that are not known to be killed, and not explained.
+pub fn run(Shard { index, count }: Shard, only: &str) -> Result<(), Error> {
     let work = workspace().join("target/mutants");
     let mutants = write_tree(&work.join("tree"))?;
     let tests = tests(&work)?;
@@ -88,7 +91,7 @@ pub fn run(Shard { index, count }: Shard) -> Result<(), Error> {
             || results
                 .get(mutant)
                 .is_some_and(|outcome| is_killed(outcome));
-        if number % count != index - 1 || is_settled {
+        if number % count != index - 1 || is_settled || !mutant.contains(only) {
             continue;
         }
         let outcome = try_mutant(&tests, number)?;
