@@ -97,6 +97,28 @@ fn no_races() {
     }
 }
 
+/// More chunks than a block has warps, and all that hides a key at once, NaN among the scores.
+#[test]
+fn several_chunks_for_each_warp() {
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        let keys = 17_501;
+        let mut random = Random::new(3);
+        let x = Numbers::new(&[2, keys], |i| match i % 97 {
+            0 => f32::NAN,
+            _ => random.between(-3.0, 3.0) as f32,
+        });
+        let mut scores = Scores {
+            window: Some((15_000, 0, Align::BottomRight)),
+            hide: Some(Numbers::new(&[keys], |key| key % 5 == 0)),
+            ..Scores::new(types, x)
+        };
+        scores.op.nan_policy = NanPolicy::Ignore;
+        for asked in [Asked::Softmax, Asked::Both] {
+            expect(&scores, asked);
+        }
+    }
+}
+
 /// Without a mask the results are those of the plain softmax, to the bit.
 #[test]
 fn nothing_masked_is_the_plain_softmax() {
