@@ -184,8 +184,10 @@ fn no_races(types: (DType, DType), lengths: &[usize]) {
     for seed in [None, Some(1)] {
         for &cols in lengths {
             for content in [NORMAL, Content::Near { centre: 3e9 }] {
-                let at = Placement::packed(&[2], cols, GUARD + cols % 8);
-                let case = Case::new(types, &[2], cols).x_at(at.clone()).y_at(at);
+                let at = |skew| Placement::packed(&[2], cols, GUARD + skew % 8);
+                let case = Case::new(types, &[2], cols)
+                    .x_at(at(cols))
+                    .y_at(at(2 * cols));
                 let case = case.fill_with(content, 8);
                 checked(Checks { races: true, seed }, || runner.check(&case));
             }
