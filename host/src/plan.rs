@@ -979,6 +979,39 @@ mod tests {
         )
     }
 
+    /// From a row of 4,097 elements of 16 bits on to the longest that the device holds, of any alignment.
+    #[test]
+    fn fast_exponentials_end_where_the_device_does() {
+        let stages = chunked::stages_bytes(MAX_WARPS, 1, 32_768, 2, 2);
+        let device = |max_cluster_blocks, max_shared_bytes_per_block| DeviceProperties {
+            max_cluster_blocks,
+            max_shared_bytes_per_block,
+            ..large()
+        };
+        for (properties, longest) in [
+            (device(1, stages - 1), 0),
+            (device(1, stages), 32_768),
+            (device(2, stages), 32_768),
+            (device(8, stages), 131_072),
+            (device(16, stages), 262_144),
+            (device(32, stages), 262_144),
+        ] {
+            for cols in [
+                4096, 4097, 32_768, 32_769, 131_072, 131_073, 262_144, 262_145,
+            ] {
+                for dtypes in pairs() {
+                    let problem = Problem::packed(&[1, cols], dtypes.0, dtypes.1).unwrap();
+                    let is_16_bit = dtypes.0 == dtypes.1 && dtypes.0 != DType::F32;
+                    assert_eq!(
+                        Exp::of(&problem, &properties) == Exp::Fast,
+                        is_16_bit && cols > 4096 && cols <= longest,
+                        "{cols} of {dtypes:?} on {properties:?}"
+                    );
+                }
+            }
+        }
+    }
+
     /// Elements that the plan's kernel can hold, by what its name says.
     fn capacity(plan: &Plan, (input, output): (DType, DType)) -> usize {
         let name = plan.kernel_name();

@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 
-use cuda_std::emulator::{Buffer, Launch, launch};
+use cuda_std::emulator::{Buffer, Checks, Launch, checked, launch};
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::options::Options;
 use kernels_gpu::row::RowLayout;
@@ -70,6 +70,53 @@ fn contents(shape: &[usize], content: Content, random: &mut Random) -> Numbers<f
     Numbers {
         shape: shape.into(),
         values,
+    }
+}
+
+/// Every way, with nothing that two threads of a block do in shared memory left to chance. Scores too large for exponentials go
+/// round twice.
+#[test]
+fn no_races() {
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        for keys in [100, 1000, 2053] {
+            for centre in [0.0, 3e9] {
+                let mut random = Random::new(1);
+                let x = Numbers::new(&[2, keys], |_| (centre + random.between(-3.0, 3.0)) as f32);
+                let scores = Scores {
+                    causal: Some(Align::BottomRight),
+                    ..Scores::new(types, x)
+                };
+                let checks = Checks {
+                    races: true,
+                    seed: Some(2),
+                };
+                for asked in [Asked::Softmax, Asked::Both] {
+                    checked(checks, || expect(&scores, asked));
+                }
+            }
+        }
+    }
+}
+
+/// More chunks than a block has warps, and all that hides a key at once, NaN among the scores.
+#[test]
+fn several_chunks_for_each_warp() {
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        let keys = 17_501;
+        let mut random = Random::new(3);
+        let x = Numbers::new(&[2, keys], |i| match i % 97 {
+            0 => f32::NAN,
+            _ => random.between(-3.0, 3.0) as f32,
+        });
+        let mut scores = Scores {
+            window: Some((15_000, 0, Align::BottomRight)),
+            hide: Some(Numbers::new(&[keys], |key| key % 5 == 0)),
+            ..Scores::new(types, x)
+        };
+        scores.op.nan_policy = NanPolicy::Ignore;
+        for asked in [Asked::Softmax, Asked::Both] {
+            expect(&scores, asked);
+        }
     }
 }
 

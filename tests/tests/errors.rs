@@ -68,6 +68,18 @@ fn the_number_of_elements_has_to_be_the_shapes() {
     });
 }
 
+/// Repeating an element takes no memory, reading the repeated ones does.
+#[test]
+fn more_elements_than_memory_holds_are_an_error_to_read() {
+    each_device(|device| {
+        let x = zeros(device, &[1]);
+        let repeated = x.view().broadcast([1 << 60]).expect("a view");
+        let error = repeated.to_vec().expect_err("no memory holds them");
+        assert!(error.is_unavailable(), "{error:?}");
+        assert_matches!(error, Error::OutOfMemory { bytes, .. } if bytes == 1 << 62);
+    });
+}
+
 #[test]
 fn a_shape_has_to_have_a_last_dimension() {
     each_device(|device| {

@@ -6,24 +6,20 @@ use std::time::{Duration, Instant};
 use cuda_builder::Toolchain;
 
 use crate::command::run as run_command;
-use crate::{Error, ptx, ptxas, readme, workspace};
-
-/// How a step that did not fail ended.
-enum Outcome {
-    Passed,
-    /// With the reason.
-    Skipped(String),
-}
+use crate::{Error, Outcome, fuzz, memory, ptx, ptxas, readme, workspace};
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 10] = [
     ("format", format),
     ("clippy", clippy),
     ("docs", docs),
     ("PTX is what its sources give", committed_ptx),
     ("ptxas: no spills, no local memory", assembled_ptx),
     ("tests, as in the README", tests),
+    ("memory: AddressSanitizer", memory::asan),
+    ("memory: valgrind", memory::valgrind),
+    ("fuzzing, a little", fuzz::briefly),
     ("example, as in the README", example),
 ];
 

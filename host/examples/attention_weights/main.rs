@@ -5,14 +5,15 @@
 
 #[path = "../quickstart/heat_map.rs"]
 mod heat_map;
+mod model;
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use safetensors::SafeTensors;
+use anyhow::{Context, Result, anyhow, ensure};
+use model::Model;
 use safetensors::tensor::{Dtype, TensorView};
 use warp_softmax::{Align, Device, MaskedSoftmax, Softmax};
 
@@ -58,7 +59,7 @@ pub fn run(arguments: lexopt::Parser, out: &mut impl Write) -> Result<()> {
         out.write_all(HELP.as_bytes())?;
         return Ok(());
     };
-    let model = Model::read()?;
+    let model = Model::read(ATTENTION)?;
     let [sentences, heads, tokens] = model.extents;
     ensure!(
         options.sentence < sentences,
@@ -256,49 +257,6 @@ impl Options {
                 .with_context(|| format!("cannot write the picture {}", path.display()))?;
         }
         Ok(())
-    }
-}
-
-struct Model {
-    /// Sentences, heads, tokens.
-    extents: [usize; 3],
-    scale: f32,
-    /// [sentences, heads, queries, keys], unscaled.
-    scores: Vec<f32>,
-    /// [sentences, keys]: 1 for tokens, 0 for padding.
-    keep: Vec<u8>,
-    /// Softmax of the same as the model had it.
-    weights: Vec<f32>,
-}
-
-impl Model {
-    fn read() -> Result<Self> {
-        let file = SafeTensors::deserialize(ATTENTION)?;
-        let (_, header) = SafeTensors::read_metadata(ATTENTION)?;
-        let scale = header
-            .metadata()
-            .as_ref()
-            .and_then(|metadata| metadata.get("scale"))
-            .context("the scores' file states no scale")?
-            .parse()?;
-        let scores = file.tensor("scores.5")?;
-        let &[sentences, heads, tokens, _] = scores.shape() else {
-            bail!("scores of shape {:?}", scores.shape());
-        };
-        let f32s = |tensor: &TensorView<'_>| -> Vec<f32> {
-            let (values, _) = tensor.data().as_chunks();
-            values
-                .iter()
-                .map(|&bytes| f32::from_le_bytes(bytes))
-                .collect()
-        };
-        Ok(Self {
-            extents: [sentences, heads, tokens],
-            scale,
-            scores: f32s(&scores),
-            keep: file.tensor("padding_mask")?.data().to_vec(),
-            weights: f32s(&file.tensor("probs.5")?),
-        })
     }
 }
 

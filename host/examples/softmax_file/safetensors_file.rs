@@ -1,14 +1,13 @@
 //! Hugging Face's `.safetensors`: the length of a JSON header, the header, the tensors.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 
 use anyhow::{Context, Result, bail, ensure};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use warp_softmax::DType;
 
-use super::tensor_file::{Format, TensorFile, data_bytes};
+use super::tensor_file::data_bytes;
 
 /// Longest header that the format allows.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -16,17 +15,32 @@ const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Most tensors that an error message names.
 const NAMES_SHOWN: usize = 12;
 
-/// Opens the tensor called `name`, or the only one, of a file of `file_bytes` bytes.
+/// What a checked header says of one tensor.
+#[derive(Debug)]
+pub struct Header {
+    /// Type of the elements, little-endian.
+    pub dtype: DType,
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+    /// The tensor's name.
+    pub name: String,
+    /// The file's own notes.
+    pub metadata: Option<HashMap<String, String>>,
+    /// Bytes of the file before the tensor's first.
+    pub data_at: u64,
+}
+
+/// Reads the header of a file of `file_bytes` bytes in all, for the tensor called `name`, or the only one.
 ///
 /// # Errors
 ///
 /// Where the file is damaged, has no such tensor, or one of another type than f32, f16 and bf16.
-pub fn open(mut file: File, file_bytes: u64, name: Option<&str>) -> Result<TensorFile> {
+pub fn read_header(file: &mut impl Read, file_bytes: u64, name: Option<&str>) -> Result<Header> {
     let mut length = [0; 8];
     file.read_exact(&mut length)
         .context("ends inside its header")?;
     let header_bytes = u64::from_le_bytes(length);
-    let after_length = file_bytes - length.len() as u64;
+    let after_length = file_bytes.saturating_sub(length.len() as u64);
     ensure!(
         header_bytes <= MAX_HEADER_BYTES.min(after_length),
         "claims a header of {header_bytes} bytes, and {after_length} follow (at most {MAX_HEADER_BYTES} are allowed): \
@@ -58,16 +72,12 @@ pub fn open(mut file: File, file_bytes: u64, name: Option<&str>) -> Result<Tenso
         Dtype::BF16 => DType::BF16,
         other => bail!("tensor `{name}` is {other}; allowed are F32, F16 and BF16"),
     };
-    let data_at = length.len() as u64 + header_bytes + info.data_offsets.0 as u64;
-    file.seek(SeekFrom::Start(data_at))?;
-    Ok(TensorFile {
+    Ok(Header {
         dtype,
         shape: info.shape.clone(),
-        format: Format::Safetensors {
-            name,
-            metadata: header.metadata().clone(),
-        },
-        data: file,
+        name,
+        metadata: header.metadata().clone(),
+        data_at: length.len() as u64 + header_bytes + info.data_offsets.0 as u64,
     })
 }
 

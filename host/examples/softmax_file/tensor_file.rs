@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -83,7 +84,18 @@ impl TensorFile {
                 !selection.npy_bf16,
                 "--npy-bf16 is for .npy: .safetensors has a bf16 of its own"
             );
-            safetensors_file::open(file, about.len(), selection.tensor.as_deref())?
+            let name = selection.tensor.as_deref();
+            let header = safetensors_file::read_header(&mut file, about.len(), name)?;
+            file.seek(SeekFrom::Start(header.data_at))?;
+            Self {
+                dtype: header.dtype,
+                shape: header.shape,
+                format: Format::Safetensors {
+                    name: header.name,
+                    metadata: header.metadata,
+                },
+                data: file,
+            }
         };
         ensure!(
             !opened.shape.is_empty(),

@@ -1,0 +1,282 @@
+//! A second or so each: every way once over what each of its parts is there for. For a look while a kernel is being changed, and
+//! for `cargo xtask mutate`, which has no time for the long suites.
+
+use cuda_std::emulator::{Checks, checked};
+use warp_softmax::{DType, FullyMasked, NanPolicy};
+use warp_softmax_tests::case::{Case, GUARD, Placement};
+use warp_softmax_tests::content::Content;
+use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::oracle::Op;
+use warp_softmax_tests::random::Random;
+use warp_softmax_tests::runner::Runner;
+
+const F32: (DType, DType) = (DType::F32, DType::F32);
+const BF16: (DType, DType) = (DType::BF16, DType::BF16);
+const F32_TO_BF16: (DType, DType) = (DType::F32, DType::BF16);
+const NORMAL: Content = Content::Normal { sigma: 3.0 };
+
+/// Every kind of content in a row of three chunks, whole vectors or not.
+fn every_kind_of_content(types: (DType, DType), cols: usize) {
+    let runner = Runner::new("quick contents");
+    for &content in Content::ALL {
+        let at = |skew: usize| Placement::packed(&[1], cols, GUARD + cols % 8 * skew);
+        let case = Case::new(types, &[1], cols).x_at(at(1)).y_at(at(2));
+        runner.check(&case.fill_with(content, 4));
+    }
+    runner.finish();
+}
+
+#[test]
+fn every_kind_of_content_in_f32() {
+    every_kind_of_content(F32, 2504);
+}
+
+#[test]
+fn every_kind_of_content_in_f32_unaligned() {
+    every_kind_of_content(F32, 2501);
+}
+
+#[test]
+fn every_kind_of_content_in_bf16() {
+    every_kind_of_content(BF16, 2504);
+}
+
+#[test]
+fn every_kind_of_content_in_bf16_unaligned() {
+    every_kind_of_content(BF16, 2501);
+}
+
+#[test]
+fn every_kind_of_content_in_short_rows() {
+    every_kind_of_content(F32, 37);
+    every_kind_of_content(BF16, 37);
+}
+
+#[test]
+fn every_pair_of_types() {
+    let runner = Runner::new("quick types");
+    for types in PAIRS {
+        for cols in [37, 1500] {
+            runner.check(&Case::new(types, &[1], cols).fill_with(NORMAL, 2));
+        }
+    }
+    runner.finish();
+}
+
+/// Chunks so far apart that their results are subnormal, and past that.
+#[test]
+fn levels_far_apart() {
+    let runner = Runner::new("quick levels");
+    for types in [F32, BF16, F32_TO_BF16] {
+        for gap in [20.0, 43.0, 50.0, 85.0] {
+            for cols in [3072, 3071] {
+                runner.check(&Case::new(types, &[1], cols).fill_with(Content::Levels { gap }, 3));
+            }
+        }
+    }
+    runner.finish();
+}
+
+/// More chunks than a warp has lanes.
+#[test]
+fn more_chunks_than_lanes() {
+    let runner = Runner::new("quick chunks");
+    for types in [F32, BF16] {
+        for cols in [40_000, 40_001] {
+            for content in [NORMAL, Content::Levels { gap: 4.0 }] {
+                runner.check(&Case::new(types, &[1], cols).fill_with(content, 1));
+            }
+        }
+    }
+    runner.finish();
+}
+
+/// Rows apart from each other by different gaps on either side.
+fn rows_with_gaps(types: (DType, DType), lengths: &[usize], gaps: (usize, usize)) {
+    let runner = Runner::new("quick gaps");
+    for &cols in lengths {
+        let lead = [2];
+        let case = Case::new(types, &lead, cols)
+            .x_at(Placement::padded(&lead, cols + gaps.0, GUARD + gaps.0 % 8))
+            .y_at(Placement::padded(&lead, cols + gaps.1, GUARD + gaps.1 % 8));
+        runner.check(&case.fill_with(NORMAL, cols as u64));
+    }
+    runner.finish();
+}
+
+#[test]
+fn rows_with_gaps_unaligned() {
+    for types in [F32, BF16] {
+        rows_with_gaps(types, &[17, 260, 1100], (3, 5));
+    }
+}
+
+#[test]
+fn rows_with_gaps_aligned() {
+    for types in [F32, BF16] {
+        rows_with_gaps(types, &[24, 256, 1104], (8, 16));
+    }
+}
+
+/// Rows that follow each other, the last of which do not fill a warp or a block.
+fn rows_without_gaps(types: (DType, DType)) {
+    let runner = Runner::new("quick rows");
+    for (rows, cols) in [
+        (67, 1),
+        (35, 5),
+        (34, 20),
+        (33, 33),
+        (9, 63),
+        (5, 127),
+        (3, 333),
+        (2, 1001),
+    ] {
+        let at = |skew| Placement::packed(&[rows], cols, GUARD + skew);
+        let case = Case::new(types, &[rows], cols).x_at(at(1)).y_at(at(3));
+        for content in [NORMAL, Content::Equal(f32::NEG_INFINITY)] {
+            runner.check(&case.clone().fill_with(content, 7));
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn rows_without_gaps_in_f32() {
+    rows_without_gaps(F32);
+}
+
+#[test]
+fn rows_without_gaps_in_bf16() {
+    rows_without_gaps(BF16);
+}
+
+/// 16-bit rows so long that they get the GPU's own exponential: whole vectors or not, both sides skewed alike or not.
+#[test]
+fn fast_exponentials() {
+    let runner = Runner::new("quick fast");
+    for (cols, skew) in [(5_000, (0, 0)), (5_001, (1, 1)), (5_001, (1, 2))] {
+        let at = |skew: usize| Placement::packed(&[2], cols, GUARD + skew);
+        let op = |scale| Op {
+            scale,
+            ..Op::default()
+        };
+        for (content, op) in [
+            (NORMAL, op(1.0)),
+            (Content::Levels { gap: 40.0 }, op(-2.0)),
+            (Content::Near { centre: 3e9 }, op(1.0)),
+            (Content::Speckled(f32::NEG_INFINITY), op(0.5)),
+            (Content::Equal(f32::NEG_INFINITY), op(1.0)),
+        ] {
+            let case = Case::new(BF16, &[2], cols)
+                .x_at(at(skew.0))
+                .y_at(at(skew.1))
+                .op(op);
+            runner.check(&case.fill_with(content, 6));
+        }
+    }
+    runner.finish();
+}
+
+/// Every way, with nothing that two threads of a block do in shared memory left to chance. Rows too large for
+/// exponentials go round twice.
+fn no_races(types: (DType, DType), lengths: &[usize]) {
+    let runner = Runner::new("quick races");
+    for seed in [None, Some(1)] {
+        for &cols in lengths {
+            for content in [NORMAL, Content::Near { centre: 3e9 }] {
+                let at = |skew| Placement::packed(&[2], cols, GUARD + skew % 8);
+                let case = Case::new(types, &[2], cols)
+                    .x_at(at(cols))
+                    .y_at(at(2 * cols));
+                let case = case.fill_with(content, 8);
+                checked(Checks { races: true, seed }, || runner.check(&case));
+            }
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn no_races_in_f32() {
+    no_races(F32, &[33, 1000, 2052, 2053]);
+}
+
+#[test]
+fn no_races_in_bf16() {
+    no_races(BF16, &[33, 1001, 2056, 2053]);
+}
+
+#[test]
+fn no_races_in_fast_exponentials() {
+    no_races(BF16, &[5_000, 5_001]);
+}
+
+/// More partials than lanes: one warp of each block merges them.
+#[test]
+fn no_races_among_many_chunks() {
+    let runner = Runner::new("quick races");
+    let case = Case::new(BF16, &[1], 33_000).fill_with(NORMAL, 8);
+    let checks = Checks {
+        races: true,
+        seed: Some(1),
+    };
+    checked(checks, || runner.check(&case));
+    runner.finish();
+}
+
+#[test]
+fn in_place() {
+    let runner = Runner::new("quick in place");
+    for types in [F32, BF16] {
+        for cols in [9, 100, 1001, 3001, 4096] {
+            let at = Placement::packed(&[2], cols, GUARD + cols % 8);
+            let case = Case::new(types, &[2], cols).x_at(at).in_place();
+            runner.check(&case.fill_with(NORMAL, 2));
+        }
+    }
+    runner.finish();
+}
+
+/// Every option, on rows that show it: with NaN among their elements, with nothing left, and plain.
+fn options(types: (DType, DType), cols: usize) {
+    let runner = Runner::new("quick options");
+    for (scale, nan_policy, fully_masked) in [
+        (0.25, NanPolicy::Propagate, FullyMasked::Zero),
+        (-2.0, NanPolicy::Ignore, FullyMasked::Uniform),
+        (0.0, NanPolicy::Ignore, FullyMasked::Nan),
+        (0.0, NanPolicy::Propagate, FullyMasked::Zero),
+    ] {
+        let op = Op {
+            scale,
+            nan_policy,
+            fully_masked,
+        };
+        let contents = [
+            NORMAL,
+            Content::Speckled(f32::NAN),
+            Content::Equal(f32::NEG_INFINITY),
+        ];
+        let mut random = Random::new(5);
+        let case = Case::new(types, &[3], cols).op(op);
+        runner.check(&case.fill(|r| contents[r].row(cols, &mut random)));
+    }
+    runner.finish();
+}
+
+#[test]
+fn options_of_short_rows() {
+    options(F32, 29);
+    options(BF16, 29);
+}
+
+#[test]
+fn options_of_long_rows() {
+    options(F32, 1501);
+    options(BF16, 1501);
+}
+
+#[test]
+fn options_of_long_aligned_rows() {
+    options(F32, 1504);
+    options(BF16, 1504);
+}
