@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cuda_std::emulator::Buffer;
-use kernels_gpu::options::Options;
+use kernels_gpu::options::{Options, StreamOrder};
 use kernels_gpu::row::RowLayout;
 use kernels_gpu::scores::Scores;
 
@@ -78,7 +78,14 @@ pub(crate) fn each(
             layout: part.layout,
             options,
         };
-        launch(&planned(plan, part.rows, &parameters.pointers(), &buffers))?;
+        let pointers = parameters.pointers();
+        launch(&planned(
+            plan,
+            part.rows,
+            options.order,
+            &pointers,
+            &buffers,
+        ))?;
     }
     Ok(())
 }
@@ -87,6 +94,7 @@ pub(crate) fn each(
 fn planned<'a>(
     plan: &Plan,
     rows: u32,
+    order: StreamOrder,
     parameters: &'a [*const c_void],
     buffers: &'a [Buffer],
 ) -> Launch<'a> {
@@ -96,7 +104,7 @@ fn planned<'a>(
         cluster: plan.blocks_per_row(),
         block: plan.threads_per_block(),
         shared_bytes: plan.shared_bytes(),
-        order: plan.order(),
+        order,
         parameters,
         buffers,
     }
@@ -182,7 +190,7 @@ pub(crate) unsafe fn scores(
     };
     let pointers = parameters.pointers();
     // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned.
-    unsafe { device.launch(&planned(plan, part.rows, &pointers, buffers)) }
+    unsafe { device.launch(&planned(plan, part.rows, options.order, &pointers, buffers)) }
 }
 
 pub(crate) fn buffer(side: Side<'_>, writable: bool) -> Buffer {

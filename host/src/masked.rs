@@ -71,7 +71,7 @@ impl<'a> Beside<'a> {
         };
         let bytes = (u64::from(elems) * self.elem_bytes).min(16);
         let all = leading.iter().fold(self.address, |bits, &stride| {
-            bits | stride as u64 * self.elem_bytes
+            bits | (stride as u64 * self.elem_bytes)
         });
         all.is_multiple_of(bytes)
     }
@@ -796,7 +796,6 @@ impl<'a> MaskedSoftmax<'a> {
             ability,
             largest,
         )
-        .map(|plan| plan.in_order(self.softmax.order))
     }
 
     fn mask(

@@ -10,7 +10,6 @@ use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{attention, chunked, packed, stream};
 
-use crate::device::StreamOrder;
 use crate::problem::MAX_COLS;
 use crate::{DType, DeviceProperties, Error, Problem};
 
@@ -274,9 +273,9 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
     line(16_384, Rows::Aligned, Cover::Block),
-    // 0.974 at 8,192 columns, 0.977 at 16,384.
-    line(16_384, Rows::Aligned, Cover::Parked(Exp::Fast)),
-    // 0.977 at 32,768 columns, where `parked` has 0.962; 0.982 at 65,536, 0.981 at 128,256, 0.976 at 262,144.
+    // 0.977 at 8,192 columns.
+    line(8192, Rows::Aligned, Cover::Parked(Exp::Fast)),
+    // 0.978 at 16,384 columns and 0.977 at 32,768, where `parked` has 0.964 and 0.962; 0.982 at 65,536, 0.981 at 128,256, 0.976 at 262,144.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Fast)),
     // On devices without clusters. Not yet measured there.
     line(32_768, Rows::Aligned, Cover::Parked(Exp::Fast)),
@@ -621,7 +620,6 @@ pub struct Plan {
     blocks_per_row: u32,
     grid: u32,
     launches: u64,
-    order: StreamOrder,
 }
 
 impl Plan {
@@ -707,7 +705,6 @@ impl Plan {
                 blocks_per_row: cluster,
                 grid,
                 launches,
-                order: StreamOrder::AfterPrevious,
             });
         }
         Err(Error::WayNotPossible {
@@ -762,17 +759,6 @@ impl Plan {
     /// leading dimensions that cannot be walked as fewer.
     pub fn launches(&self) -> u64 {
         self.launches
-    }
-
-    /// The same, with launches that begin when `order` says.
-    pub(crate) fn in_order(mut self, order: StreamOrder) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// When the launches may begin.
-    pub(crate) fn order(&self) -> StreamOrder {
-        self.order
     }
 
     pub(crate) fn kernel(&self) -> KernelId {
@@ -920,7 +906,6 @@ impl Plan {
                 blocks_per_row: cluster,
                 grid,
                 launches,
-                order: StreamOrder::AfterPrevious,
             });
         }
         Err(Error::WayNotPossible {

@@ -1,8 +1,7 @@
 //! The operation.
 
-use kernels_gpu::options::{FullyMasked, NanPolicy, Options};
+use kernels_gpu::options::{FullyMasked, NanPolicy, Options, StreamOrder};
 
-use crate::device::StreamOrder;
 use crate::layout::Layout;
 use crate::problem::Side;
 use crate::{Device, Element, Error, Input, Output, Plan, Problem, Tensor, Way, launch};
@@ -52,7 +51,6 @@ pub struct Softmax {
     pub(crate) options: Options,
     pub(crate) forced_way: Option<Way>,
     reproducible: bool,
-    pub(crate) order: StreamOrder,
 }
 
 impl Softmax {
@@ -96,7 +94,7 @@ impl Softmax {
     /// overlaps is the beginning of the one with the end of the other. For chains of short kernels; a captured
     /// graph keeps it. On GPUs before Hopper, and on the emulator, it changes nothing.
     pub fn programmatic(mut self) -> Self {
-        self.order = StreamOrder::Programmatic;
+        self.options.order = StreamOrder::Programmatic;
         self
     }
 
@@ -197,13 +195,12 @@ impl Softmax {
         if !scale.is_finite() {
             return Err(Error::ScaleNotFinite { scale });
         }
-        let plan = Plan::new(
+        Plan::new(
             problem,
             device.properties(),
             self.forced_way,
             self.reproducible,
-        )?;
-        Ok(plan.in_order(self.order))
+        )
     }
 
     /// Loads the kernels that a call with this problem needs, so that the call itself only

@@ -6,7 +6,7 @@
 //! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where
 //! logarithms of sums go, and what of all this there is.
 
-use cuda_std::ext::{Global, programmatic};
+use cuda_std::ext::Global;
 use cuda_std::kernel;
 
 use crate::element::{Bf16, Element, F16, F32};
@@ -77,7 +77,7 @@ macro_rules! entries {
             layout: RowLayout,
             options: Options,
         ) {
-            programmatic::begin();
+            options.begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {
                 let (x, y) = (Global::new(x), Global::new_mut(y));
@@ -111,7 +111,7 @@ macro_rules! entries {
             scores: Scores,
         ) {
             const { assert!($lanes == 32 && $lanes * $steps * $v == 1024) };
-            programmatic::begin();
+            options.begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {
                 let (x, y) = (Global::new(x), Global::new_mut(y));

@@ -87,8 +87,8 @@ fn no_races() {
                     ..Scores::new(types, x)
                 };
                 let checks = Checks {
-                    races: true,
                     seed: Some(2),
+                    ..Checks::ALL
                 };
                 for asked in [Asked::Softmax, Asked::Both] {
                     checked(checks, || expect(&scores, asked));

@@ -189,7 +189,11 @@ fn no_races(types: (DType, DType), lengths: &[usize]) {
                     .x_at(at(cols))
                     .y_at(at(2 * cols));
                 let case = case.fill_with(content, 8);
-                checked(Checks { races: true, seed }, || runner.check(&case));
+                let checks = Checks {
+                    seed,
+                    ..Checks::ALL
+                };
+                checked(checks, || runner.check(&case));
             }
         }
     }
@@ -217,8 +221,8 @@ fn no_races_among_many_chunks() {
     let runner = Runner::new("quick races");
     let case = Case::new(BF16, &[1], 33_000).fill_with(NORMAL, 8);
     let checks = Checks {
-        races: true,
         seed: Some(1),
+        ..Checks::ALL
     };
     checked(checks, || runner.check(&case));
     runner.finish();

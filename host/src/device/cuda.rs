@@ -14,6 +14,8 @@ use cuda_driver::{
     StreamOrder,
 };
 
+use kernels_gpu::options;
+
 use super::module::{Kernels, Ptx};
 use super::{DeviceProperties, Launch};
 use crate::Error;
@@ -354,7 +356,7 @@ impl Queue {
         let driver = self.gpu.driver;
         let (grid, block) = ([launch.grid, 1, 1], [launch.block, 1, 1]);
         let order = match launch.order {
-            super::StreamOrder::Programmatic if self.gpu.kernels.have_programmatic_launch() => {
+            options::StreamOrder::Programmatic if self.gpu.kernels.have_programmatic_launch() => {
                 StreamOrder::Programmatic
             }
             _ => StreamOrder::AfterPrevious,

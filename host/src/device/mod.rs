@@ -35,6 +35,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cuda_std::emulator;
+use kernels_gpu::options::StreamOrder;
 
 use crate::Error;
 use crate::plan::KernelId;
@@ -79,17 +80,6 @@ pub struct DeviceProperties {
     pub max_cluster_blocks: u32,
     /// Level 2 cache, in bytes; 0 for the emulator.
     pub l2_bytes: u64,
-}
-
-/// When a launch may begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum StreamOrder {
-    /// When the work ahead of it on the stream has ended.
-    #[default]
-    AfterPrevious,
-    /// While the kernel ahead of it is ending; the launched kernel itself waits for it. Where the device has no such
-    /// thing, as the other.
-    Programmatic,
 }
 
 /// One launch of a kernel.

@@ -4,8 +4,8 @@
 /// Lets the launch behind this one on the stream begin, if it asked for that, once every block of this one has called
 /// or returned; then waits until all work that this launch depends on is done and can be seen.
 ///
-/// To be called before memory is touched that earlier work writes or reads. Where the launch did not ask to begin early,
-/// there is nothing to wait for.
+/// To be called before memory is touched that earlier work writes or reads, by launches that asked to begin early. For
+/// others there is nothing to wait for.
 ///
 /// | who calls | valid in | scratch | afterwards |
 /// |---|---|---|---|
