@@ -34,11 +34,11 @@ impl Fault {
     }
 }
 
-const ATTENTION: &str = "kernels-gpu/src/attention.rs";
 const CHUNKED: &str = "kernels-gpu/src/chunked.rs";
 const ONLINE: &str = "kernels-gpu/src/online.rs";
 const PACKED: &str = "kernels-gpu/src/packed.rs";
 const REDUCE: &str = "kernels-gpu/src/reduce.rs";
+const SCORED: &str = "kernels-gpu/src/scored.rs";
 const SCORES: &str = "kernels-gpu/src/scores.rs";
 const STAGE: &str = "kernels-gpu/src/stage.rs";
 const STREAM: &str = "kernels-gpu/src/stream.rs";
@@ -134,21 +134,21 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         name: "stride replaced by length: attention",
         file: SCORES,
-        after: "let mut this = Self {",
-        text: "layout.locate(row).0",
+        after: "x: x.at(",
+        text: "at.place(|dim| layout.strides(dim).0)",
         replacement: "u64::from(row) * u64::from(cols)",
     },
     Fault {
         name: "mask applied after the exponential: what is hidden counts in the sum",
-        file: SCORES,
-        after: "if keep[i] != 0 { z }",
-        text: "scores.has(Scores::HIDE)",
+        file: SCORED,
+        after: "each(z, |_, z| if z.is_nan()",
+        text: "scores.has(Scores::KEEP | Scores::HIDE)",
         replacement: "false",
     },
     Fault {
         name: "mask as a large number instead of -inf",
-        file: SCORES,
-        after: "let hide = masks.hide.to_le_bytes();",
+        file: SCORED,
+        after: "if scores.has(Scores::KEEP | Scores::HIDE) {",
         text: "f32::NEG_INFINITY",
         replacement: "-1e4",
     },
@@ -192,7 +192,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         name: "tail store without bound: packed rows",
         file: TILE,
-        after: "while i < V - 1 {",
+        after: "while i < in_vector - 1 {",
         text: "if offset + (i as u32) < left {\n                        put(offset + i as u32, word(i));\n                    }",
         replacement: "put(offset + i as u32, word(i));",
     },
@@ -205,10 +205,10 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "tail store without bound: attention",
-        file: ATTENTION,
-        after: "unsafe { Out::store_wide(to, results) };",
-        text: "if key + (i as u32) < cols {\n                        let word = Out::narrow_any(results[i]);\n                        // SAFETY: in-bounds: the row's element.\n                        unsafe { to.at(i as u64).store_streaming(word) };\n                    }",
-        replacement: "unsafe { to.at(i as u64).store_streaming(Out::narrow_any(results[i])) };",
+        file: SCORED,
+        after: "let key = key + i as u32;",
+        text: "if key < self.row.cols {\n                        // SAFETY: in-bounds: the row's element.\n                        unsafe {\n                            y.at(key.into())\n                                .store_streaming(Out::narrow_any(results[i]));\n                        }\n                    }",
+        replacement: "unsafe { y.at(key.into()).store_streaming(Out::narrow_any(results[i])); }",
     },
     Fault {
         name: "tail store without bound: a span's last elements",
