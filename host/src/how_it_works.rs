@@ -21,7 +21,7 @@
 //! | `warp` | 1 to 32 lanes, in registers | aligned rows of up to 1,024; others with gaps between them of up to 256, of f32 without gaps up to 16 |
 //! | `packed` | the same, through shared memory | other rows without gaps: of f32 from 17 to 512, of 16 bits up to 1,024 |
 //! | `block` | a block, in registers | aligned 16-bit rows from 1,025 to 4,096, or 16,384 in IEEE arithmetic |
-//! | `parked` | a block, in shared memory as loaded | longer aligned rows: of f32 up to 16,384, of 16 bits up to 32,768 |
+//! | `parked` | a block, in shared memory as loaded | longer aligned rows: of f32 up to 16,384, of 16 bits up to 8,192, or without clusters 32,768 |
 //! | `staged` | a block, in registers or in shared memory, shifted on the way | unaligned rows of up to 24,576, of 16 bits up to 32,768 unless in IEEE arithmetic; aligned ones of f32 from 1,025 to 2,048 and from 16,385 to 24,576 |
 //! | `split` | a cluster of blocks, in registers | few aligned rows of 4,096 or more; f32 from 32,769 to 65,536; long 16-bit rows in IEEE arithmetic |
 //! | `split_parked` | a cluster, in shared memory as loaded | other aligned rows of up to 262,144 |
