@@ -10,7 +10,7 @@ use warp_softmax::{
     TensorView, Way,
 };
 
-use crate::backend::{Native, bits, native};
+use crate::backend::{self, Native, bits, native};
 use crate::format::Format;
 use crate::oracle::{self, Op};
 use crate::schedule;
@@ -616,4 +616,46 @@ fn same_kind(dtype: DType, bits: u32, exact: f64) -> Result<Option<f64>, String>
         return Ok(Some((value - exact).abs()));
     }
     Err(format!("{value:e} ({bits:#x}) for {exact:e}"))
+}
+
+/// The ways that rows of scores are covered by.
+pub const WAYS: [Way; 3] = [Way::Block, Way::Split, Way::Stream];
+
+/// Makes a call by every way on every backend and compares. Results and errors of the plan's way, and how many calls there were.
+///
+/// # Errors
+///
+/// What is not as it must be.
+///
+/// # Panics
+///
+/// Where less ran than there is.
+pub fn check(scores: &Scores, asked: Asked) -> Result<(Given, (f64, f64), usize), String> {
+    let mut first: Option<Given> = None;
+    let mut worst = (0.0, 0.0);
+    let mut ran = 0;
+    for backend in backend::all() {
+        for way in core::iter::once(None).chain(WAYS.map(Some)) {
+            let Some(given) = scores.run(&backend.device, way, asked)? else {
+                continue;
+            };
+            ran += 1;
+            match &first {
+                None => {
+                    worst = scores.compare(asked, &given)?;
+                    first = Some(given);
+                }
+                Some(first) if *first == given => {}
+                Some(_) => {
+                    return Err(format!(
+                        "{way:?} on {} gives other bits of {asked:?}; {scores:?}",
+                        backend.name
+                    ));
+                }
+            }
+        }
+    }
+    // The plan's way, `stream`, and one that shares the row among warps.
+    assert!(ran >= 3, "only {ran} calls");
+    Ok((first.expect("there is a backend"), worst, ran))
 }

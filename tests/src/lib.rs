@@ -13,6 +13,7 @@
 //! | [`backend`] | the devices of this machine, and one call on one of them |
 //! | [`runner`] | one runner: a case on every backend by every way, checked and counted |
 //! | [`attention`] | scores with masks and all else that attention does to them: cases, oracle and comparison |
+//! | [`drawn_scores`] | such cases of every shape and content |
 //! | [`settings`] | environment variables |
 
 pub mod attention;
@@ -20,6 +21,7 @@ pub mod backend;
 pub mod case;
 pub mod conspiracy;
 pub mod content;
+pub mod drawn_scores;
 pub mod format;
 pub mod lengths;
 pub mod oracle;

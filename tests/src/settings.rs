@@ -6,6 +6,7 @@
 //! | `WARP_SOFTMAX_SEED` | what they are drawn from | the clock |
 //! | `WARP_SOFTMAX_CHECKS` | `all`: not only drawn cases have an order of their own on the emulator, and all its checks | drawn cases alone |
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
+//! | `WARP_SOFTMAX_SOAK_SECONDS` | how long the soak makes calls | 3 |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
 use std::str::FromStr;
@@ -33,6 +34,11 @@ pub fn always_checked() -> bool {
 /// Elements that the accuracy table measures, over all its lines.
 pub fn accuracy_elements() -> usize {
     number("WARP_SOFTMAX_ACCURACY_ELEMENTS").unwrap_or(2_000_000)
+}
+
+/// How long the soak makes calls, in seconds.
+pub fn soak_seconds() -> u64 {
+    number("WARP_SOFTMAX_SOAK_SECONDS").unwrap_or(3)
 }
 
 /// Whether cases run on the backend of this name.

@@ -22,6 +22,18 @@ fn queue(device: &Device) -> Result<&Queue, Error> {
     }
 }
 
+/// Memory of the device that nobody has, in bytes.
+///
+/// # Errors
+///
+/// Where the driver cannot tell.
+pub fn free_bytes(device: &Device) -> Result<usize, Error> {
+    let gpu = queue(device)?.gpu;
+    let _current = gpu.enter()?;
+    let info = gpu.driver.mem_get_info().map_err(failed("cuMemGetInfo"))?;
+    Ok(info.free_bytes)
+}
+
 /// A point in a stream's work, with its time.
 pub struct Event {
     device: Device,
