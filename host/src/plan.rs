@@ -273,7 +273,7 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
     line(16_384, Rows::Aligned, Cover::Block),
-    // 0.977 at 8,192 columns.
+    // 0.965 at 8,192 columns with two chunks a warp; with one and a cap of 48 registers, which spills on sm_80, 0.977.
     line(8192, Rows::Aligned, Cover::Parked(Exp::Fast)),
     // 0.978 at 16,384 columns and 0.977 at 32,768, where `parked` has 0.964 and 0.962; 0.982 at 65,536, 0.981 at 128,256, 0.976 at 262,144.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Fast)),

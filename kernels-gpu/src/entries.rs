@@ -249,7 +249,7 @@ entries! {
     split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     parked softmax_parked_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
-    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 5;
+    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
     split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
@@ -281,7 +281,7 @@ entries! {
     split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     parked softmax_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
-    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 5;
+    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
     split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
@@ -397,12 +397,12 @@ entries! {
     attention_split_log attention_split_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_block attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 768 / 1;
     attention_block_log attention_block_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
     attention_block attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 768 / 1;
     attention_block_log attention_block_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
