@@ -165,8 +165,8 @@ pub enum Error {
         /// The scale.
         scale: f32,
     },
-    /// The soft cap is no positive number.
-    #[error("a soft cap of {cap} is not positive and finite")]
+    /// The soft cap is not positive, not finite, or so small that one over it is not.
+    #[error("a soft cap of {cap:e} is no positive normal number")]
     SoftCap {
         /// The cap.
         cap: f32,

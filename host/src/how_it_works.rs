@@ -142,7 +142,7 @@
 //!
 //! | way | a row is held by | used for |
 //! |---|---|---|
-//! | `block` | a block, in registers, a chunk a warp | rows of up to 32,768; 16,384 where more is asked for than masks |
+//! | `block` | a block, in registers, a chunk a warp | rows of up to 32,768; 16,384 where more is asked for than masks, or rows are not whole vectors |
 //! | `split` | a cluster of blocks, likewise | rows of up to 262,144 |
 //! | `stream` | nobody: a block reads it twice | longer rows, and what a device cannot hold |
 //!

@@ -63,14 +63,16 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// Whether every row of it, `strides` being those of the scores' dimensions, moves in whole vectors of `elems`
-    /// elements, or of 16 bytes where that is less.
-    fn is_wide(&self, strides: &[usize], elems: u32) -> bool {
+    /// Whether every row of it, `strides` being those of the scores' dimensions, of `shape`, moves in whole vectors of
+    /// `elems` elements, or of 16 bytes where that is less.
+    fn is_wide(&self, strides: &[usize], shape: &[usize], elems: u32) -> bool {
         let Some((&1, leading)) = strides.split_last() else {
             return false;
         };
         let bytes = (u64::from(elems) * self.elem_bytes).min(16);
-        let all = leading.iter().fold(self.address, |bits, &stride| {
+        // Where there is one element, nobody follows its stride, which may be any number.
+        let walked = leading.iter().zip(shape).filter(|(_, extent)| **extent > 1);
+        let all = walked.fold(self.address, |bits, (&stride, _)| {
             bits | (stride as u64 * self.elem_bytes)
         });
         all.is_multiple_of(bytes)
@@ -134,8 +136,8 @@ const RULE_HEADS: &str = "counted from the last but two, that of the heads, each
 ///
 /// A row without keys has a logsumexp all the same, as one with nothing left.
 ///
-/// What is hidden may hold anything, NaN as well. What causality, a window or a length hides is not read; results are written
-/// for it. [`NanPolicy::Ignore`](crate::NanPolicy::Ignore) hides keys whose `z` is NaN.
+/// What is hidden may hold anything, NaN as well. What causality, a window or a length hides is not read, but for
+/// the rest of a vector at its edge; results are written for it. [`NanPolicy::Ignore`](crate::NanPolicy::Ignore) hides keys whose `z` is NaN.
 ///
 /// All masks may be set together; a second mask of one kind replaces the first. They are views: nothing is copied, and where
 /// a dimension is missing, of one element or of stride 0, one element stands for all. Rows that share a row of
@@ -298,7 +300,7 @@ impl<'a> MaskedSoftmax<'a> {
     /// # Errors
     ///
     /// As for [`Softmax`], where a mask does not fit the scores or is on another device, where what is written shares
-    /// memory with a mask, and where the cap is not positive and finite.
+    /// memory with a mask, and where the cap is no positive normal number.
     #[track_caller]
     pub fn forward<'x, X: Input<'x, Elem: Element>>(&self, x: X) -> Result<Tensor<X::Elem>, Error> {
         self.forward_as::<X::Elem>(x)
@@ -550,8 +552,14 @@ impl<'a> MaskedSoftmax<'a> {
         let (layout, of_sums) = (Layout::packed(x.shape())?, layout_of_sums(x.shape())?);
         let fresh = Side::fresh(U::DTYPE, &layout);
         let fresh_sums = Side::fresh(DType::F32, &of_sums);
+        // Rows that are not whole vectors, as those of a view with gaps may be, have a kernel of their own.
+        let anywhere = Side {
+            address: fresh.address + U::DTYPE.size_bytes() as u64,
+            ..fresh
+        };
         for (results, sums) in [
             (Some((fresh, Results::Softmax)), None),
+            (Some((anywhere, Results::Softmax)), None),
             (Some((fresh, Results::Log)), None),
             (None, Some(fresh_sums)),
         ] {
@@ -612,7 +620,7 @@ impl<'a> MaskedSoftmax<'a> {
             return Err(Error::ScaleNotFinite { scale });
         }
         if let Some(cap) = self.cap
-            && !(cap.is_finite() && cap > 0.0)
+            && !(cap.is_normal() && cap > 0.0)
         {
             return Err(Error::SoftCap { cap });
         }
@@ -658,20 +666,20 @@ impl<'a> MaskedSoftmax<'a> {
             let fit = self.mask(device, Operand::AdditiveMask, bias, shape)?;
             // Kernels bring no less than 16 bytes of it at once.
             is_wide &= bias.elem_bytes >= problem.input().size_bytes() as u64;
-            is_wide &= bias.is_wide(&fit, vector);
+            is_wide &= bias.is_wide(&fit, shape, vector);
             set(BIAS, &fit[..leading]);
             (scores.bias, scores.bias_step) = (*kind, step(fit[leading], shape[leading])?);
         }
         if let Some(keep) = &self.keep {
             let fit = self.mask(device, Operand::KeepMask, keep, shape)?;
-            is_wide &= keep.is_wide(&fit, vector);
+            is_wide &= keep.is_wide(&fit, shape, vector);
             set(KEEP, &fit[..leading]);
             scores.keep_step = step(fit[leading], shape[leading])?;
             scores.has |= Scores::KEEP;
         }
         if let Some(hide) = &self.hide {
             let fit = self.mask(device, Operand::HideMask, hide, shape)?;
-            is_wide &= hide.is_wide(&fit, vector);
+            is_wide &= hide.is_wide(&fit, shape, vector);
             set(HIDE, &fit[..leading]);
             scores.hide_step = step(fit[leading], shape[leading])?;
             scores.has |= Scores::HIDE;

@@ -10,6 +10,7 @@ use std::ptr;
 
 use common::{Log, with_fake};
 use cuda_driver::{CUcontext, CUstream, Driver};
+use half::bf16;
 use warp_softmax::bench_support::{self, Event, Graph};
 use warp_softmax::{Align, DType, Device, Error, Problem, Softmax, Tensor, TensorView};
 
@@ -152,6 +153,40 @@ fn launches_of_kernels_that_cannot_wait_do_not_begin_early() {
         "launches_of_kernels_that_cannot_wait_do_not_begin_early",
         &[("WARP_SOFTMAX_ARCH", "sm_80")],
         |log| launches_begin_early(log, false),
+    );
+}
+
+#[test]
+fn masked_calls_load_nothing_after_they_are_prepared() {
+    with_fake(
+        "masked_calls_load_nothing_after_they_are_prepared",
+        &[],
+        |mut log| {
+            let device = Device::cuda(0).unwrap();
+            let x: Tensor<bf16> = device.zeros([4, 64]).unwrap();
+            // The rows of the second do not begin at whole vectors.
+            let (mut packed, mut padded): (Tensor<bf16>, Tensor<bf16>) = (
+                device.zeros([4, 64]).unwrap(),
+                device.zeros([4, 65]).unwrap(),
+            );
+            let masked = Softmax::new().masked().causal(Align::TopLeft);
+            masked.prepare_as::<bf16>(&x).unwrap();
+            log.lines();
+            masked.forward_into(&x, &mut packed).unwrap();
+            let part = padded.view_mut().slice(1, ..64).unwrap();
+            masked.forward_into(&x, part).unwrap();
+            let lines = log.lines();
+            let launches: Vec<_> = lines
+                .iter()
+                .filter(|line| line.starts_with("cuLaunch"))
+                .collect();
+            assert_eq!(launches.len(), 2, "{lines:#?}");
+            assert!(launches[1].contains("_any_"), "{}", launches[1]);
+            assert!(
+                !lines.iter().any(|line| line.contains("Module")),
+                "{lines:#?}"
+            );
+        },
     );
 }
 

@@ -9,7 +9,9 @@ use kernels_gpu::options::Options;
 use kernels_gpu::row::RowLayout;
 use kernels_gpu::scores::{Reach, Scores as KernelScores};
 use proptest::prelude::*;
-use warp_softmax::{Align, DType, Device, Error, FullyMasked, NanPolicy, Operand, Softmax};
+use warp_softmax::{
+    Align, DType, Device, Error, FullyMasked, NanPolicy, Operand, Softmax, TensorView,
+};
 use warp_softmax_tests::attention::{Asked, Given, Numbers, Scores, check};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::drawn_scores::{any_scores, contents};
@@ -299,6 +301,26 @@ fn masks_of_every_shape_stand_for_what_they_are_broadcast_to() {
 }
 
 #[test]
+fn a_stride_that_nobody_follows_changes_nothing() {
+    let device = Device::emulator();
+    let x = device.tensor_from(&[0.5f32; 64], [1, 64]).unwrap();
+    let bias = device.tensor_from(&[1.0f32; 64], [64]).unwrap();
+    let softmax = Softmax::new();
+    let expected = softmax.masked().additive(&bias).plan(&x).unwrap();
+    let first = core::ptr::with_exposed_provenance(bias.address() as usize);
+    for stride in [0, 64, 65, 1 << 40, usize::MAX] {
+        // SAFETY: live: the tensor is borrowed as long; unwritten: nobody writes it.
+        let row = unsafe { TensorView::<f32>::from_raw(&device, first, 64, [1, 64], [stride, 1]) };
+        let masked = softmax.masked().additive(row.unwrap());
+        assert_eq!(masked.plan(&x).unwrap(), expected, "{stride}");
+        assert_eq!(
+            masked.forward(&x).unwrap().to_vec().unwrap(),
+            [1.0 / 64.0; 64]
+        );
+    }
+}
+
+#[test]
 fn what_is_hidden_may_hold_anything() {
     let mut random = Random::new(3);
     for keys in [40, 1500] {
@@ -514,7 +536,7 @@ fn masks_that_do_not_fit_are_named_with_both_shapes() {
             ..
         })
     ));
-    for cap in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+    for cap in [0.0, -1.0, f32::NAN, f32::INFINITY, 1e-39] {
         let error = softmax.clone().soft_cap(cap).forward(&x).unwrap_err();
         assert!(matches!(error, Error::SoftCap { .. }) && error.is_invalid_request());
     }
