@@ -166,7 +166,7 @@ pub enum Error {
         scale: f32,
     },
     /// The soft cap is not positive, not finite, or so small that one over it is not.
-    #[error("a soft cap of {cap:e} is no positive normal number")]
+    #[error("a soft cap of {cap:?} is no positive normal number")]
     SoftCap {
         /// The cap.
         cap: f32,

@@ -56,7 +56,7 @@ fn help_and_mistakes_are_answered() {
         (&["--sentence", "8", "x"], "there is no sentence 8"),
         (
             &["--soft-cap", "-1", "x"],
-            "a soft cap of -1 is not positive and finite",
+            "a soft cap of -1.0 is no positive normal number",
         ),
     ] {
         let error = run(arguments).unwrap_err();
