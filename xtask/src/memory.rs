@@ -13,7 +13,7 @@ use crate::{Error, Outcome, command, workspace};
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Those whose tests are watched: the emulator, the driver's slots, tensors and views, and what is fuzzed.
-const SELECTED: [&str; 26] = [
+const SELECTED: [&str; 28] = [
     "-p",
     "warp-softmax-cuda-std",
     "-p",
@@ -31,6 +31,8 @@ const SELECTED: [&str; 26] = [
     "--test",
     "collectives",
     "--test",
+    "faults",
+    "--test",
     "cust",
     "--test",
     "driver",
@@ -41,10 +43,6 @@ const SELECTED: [&str; 26] = [
     "--test",
     "fuzz_corpus",
 ];
-
-/// Of the emulator's faults. Their threads' stacks end by unwinding, and AddressSanitizer, which does not know those stacks,
-/// goes on taking for dead what stood on them when others have them: valgrind alone watches these.
-const UNWINDING: [&str; 2] = ["--test", "faults"];
 
 /// Leaks on purpose: kernels stay loaded as long as the process lives, those of the tests' own driver too.
 const SUPPRESSIONS: &str = "leak:cuModuleLoadDataEx\n";
@@ -117,7 +115,6 @@ pub fn valgrind() -> Result<Outcome, Error> {
     cargo
         .args(["--config", RUNNER, "test", "--locked", "--quiet"])
         .args(SELECTED)
-        .args(UNWINDING)
         .args(["--", "--test-threads=1"])
         .env("WARP_SOFTMAX_EMULATOR_THREADS", "2");
     command::run(cargo.current_dir(workspace()))?;
