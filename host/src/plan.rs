@@ -555,6 +555,12 @@ impl Cover {
     }
 }
 
+/// Blocks of a launch of so many clusters of `cluster` blocks, if a launch can have them.
+fn grid(clusters: u32, cluster: u32) -> Option<u32> {
+    let grid = clusters.checked_mul(cluster)?;
+    (grid <= MAX_GRID).then_some(grid)
+}
+
 /// The longest row, up to `longest`, that `fits`; if one does, so do all that are shorter.
 #[cold]
 fn longest_that(longest: u32, fits: impl Fn(u32) -> bool) -> u32 {
@@ -689,14 +695,13 @@ impl Plan {
             let rows_per_block = cover.rows_per_block(warps);
             let launches = problem.parts();
             // The first part is the largest.
-            let grid = if launches == 0 {
+            let rows = if launches == 0 {
                 0
             } else {
-                let blocks = problem.part(0).rows.div_ceil(rows_per_block);
-                match blocks.checked_mul(cluster) {
-                    Some(grid) if grid <= MAX_GRID => grid,
-                    _ => continue,
-                }
+                problem.part(0).rows
+            };
+            let Some(grid) = grid(rows.div_ceil(rows_per_block), cluster) else {
+                continue;
             };
             return Ok(Self {
                 kernel,
@@ -711,7 +716,7 @@ impl Plan {
             });
         }
         Err(Error::WayNotPossible {
-            // The last line of either table is the one that takes any row on any device.
+            // The last line of either table takes any row on any device, with IEEE exponentials.
             way: forced.unwrap_or(Way::Stream),
             cols: problem.cols(),
             limit: limit as usize,
@@ -894,10 +899,8 @@ impl Plan {
                 continue;
             }
             let (cluster, warps, shared_bytes) = shape(cols);
-            let grid = match rows.checked_mul(cluster) {
-                _ if launches == 0 => 0,
-                Some(grid) if grid <= MAX_GRID => grid,
-                _ => continue,
+            let Some(grid) = grid(rows, cluster) else {
+                continue;
             };
             return Ok(Self {
                 kernel,

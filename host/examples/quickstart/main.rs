@@ -3,14 +3,16 @@
 //! `cargo run --release --example quickstart`; `--help` tells the rest.
 
 mod heat_map;
+#[path = "../attention_weights/model.rs"]
+mod model;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use safetensors::{SafeTensors, tensor::TensorView};
+use anyhow::{Context, Result, anyhow, ensure};
+use model::Model;
 use warp_softmax::{Device, Softmax};
 
 const HELP: &str = "\
@@ -153,38 +155,28 @@ struct Attention {
 
 impl Attention {
     fn read() -> Result<Self> {
-        let file = SafeTensors::deserialize(ATTENTION)?;
-        let (_, header) = SafeTensors::read_metadata(ATTENTION)?;
-        let scale = header
-            .metadata()
-            .as_ref()
-            .and_then(|metadata| metadata.get("scale"))
-            .context("the scores' file states no scale")?
-            .parse()?;
-        let scores = file.tensor("scores.5")?;
-        let &[sentences, heads, tokens, _] = scores.shape() else {
-            bail!("scores of shape {:?}", scores.shape());
-        };
-        let mut attention = Self {
-            extents: [sentences, heads, tokens],
+        let Model {
+            extents,
             scale,
-            scores: f32s(&scores),
-            model_weights: f32s(&file.tensor("probs.5")?)
-                .into_iter()
-                .map(f64::from)
-                .collect(),
-        };
-        let keep = file.tensor("padding_mask")?;
-        for (row, scores) in attention.scores.chunks_mut(tokens).enumerate() {
+            mut scores,
+            keep,
+            weights,
+        } = Model::read(ATTENTION)?;
+        let [_, heads, tokens] = extents;
+        for (row, scores) in scores.chunks_mut(tokens).enumerate() {
             let sentence = row / (heads * tokens);
-            let keep = &keep.data()[sentence * tokens..][..tokens];
-            for (score, &keep) in scores.iter_mut().zip(keep) {
+            for (score, &keep) in scores.iter_mut().zip(&keep[sentence * tokens..]) {
                 if keep == 0 {
                     *score = f32::NEG_INFINITY;
                 }
             }
         }
-        Ok(attention)
+        Ok(Self {
+            extents,
+            scale,
+            scores,
+            model_weights: weights.into_iter().map(f64::from).collect(),
+        })
     }
 
     /// The formula itself, in f64, of the scores as scaled in f32.
@@ -198,14 +190,6 @@ impl Attention {
         }
         weights
     }
-}
-
-fn f32s(tensor: &TensorView) -> Vec<f32> {
-    let (values, _) = tensor.data().as_chunks();
-    values
-        .iter()
-        .map(|&bytes| f32::from_le_bytes(bytes))
-        .collect()
 }
 
 /// Largest error, absolute and in f32 units in the last place of the exact value.
