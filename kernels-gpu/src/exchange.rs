@@ -3,7 +3,7 @@
 //! | exchange | who shares a row | through |
 //! |---|---|---|
 //! | [`Block`] | a block | shared memory, one block barrier |
-//! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 32 partials are merged by one warp of each block |
+//! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 64 partials are merged by one warp of each block |
 
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
@@ -71,7 +71,7 @@ pub trait ExchangeByChunks: Exchange {
 }
 
 /// What the partials in the first `count` slots together know, in every thread of the block. Where a lane has more than
-/// one to merge, one warp does it for all.
+/// two to merge, one warp does it for all.
 ///
 /// # Safety
 ///

@@ -94,50 +94,39 @@ pub fn funnel_shift_right(low: u32, high: u32, bits: u32) -> u32 {
     }
 }
 
+/// A copy of a register that is not `pure`: one that may be merged with another is not opaque. What is said before it goes
+/// with it.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! opaque {
+    ($value:expr $(, $before:literal)?) => {{
+        let opaque: u32;
+        // SAFETY: copies a register.
+        unsafe {
+            core::arch::asm!(
+                $($before,)?
+                "mov.b32 {opaque}, {value};",
+                opaque = out(reg32) opaque,
+                value = in(reg32) $value,
+                options(nomem, nostack),
+            );
+        }
+        opaque
+    }};
+}
+
 /// `value`, of which the compiler knows nothing more.
 ///
 /// Values derived from it are then computed where they are used, instead of being kept in registers from the
 /// first place that could compute them.
 #[inline(always)]
 pub fn opaque_u32(value: u32) -> u32 {
-    by_target! {
-        device: {
-            let opaque: u32;
-            // SAFETY: copies a register. Not `pure`: a copy that may be merged with another is not opaque.
-            unsafe {
-                core::arch::asm!(
-                    "mov.b32 {opaque}, {value};",
-                    opaque = out(reg32) opaque,
-                    value = in(reg32) value,
-                    options(nomem, nostack),
-                );
-            }
-            opaque
-        },
-        host: value,
-    }
+    by_target! { device: opaque!(value), host: value }
 }
 
 /// `value`, opaque, at the head of a loop that is to stay one: neither compiler unrolls a loop whose counter comes from here.
 #[inline(always)]
 pub fn rolled_u32(value: u32) -> u32 {
-    by_target! {
-        device: {
-            let opaque: u32;
-            // SAFETY: copies a register. Not `pure`, as for `opaque_u32`.
-            unsafe {
-                core::arch::asm!(
-                    ".pragma \"nounroll\";",
-                    "mov.b32 {opaque}, {value};",
-                    opaque = out(reg32) opaque,
-                    value = in(reg32) value,
-                    options(nomem, nostack),
-                );
-            }
-            opaque
-        },
-        host: value,
-    }
+    by_target! { device: opaque!(value, ".pragma \"nounroll\";"), host: value }
 }
 
 /// `a / b` without the check for a zero divisor, which would bring a panic into the kernel.
