@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warp_softmax::{DType, Way};
 
@@ -11,6 +12,7 @@ use crate::case::Case;
 use crate::format::Format;
 use crate::oracle;
 use crate::schedule;
+use crate::settings;
 
 /// Most threads that a forced way may take on the emulator: eight blocks of `stream`. A block of a
 /// thousand for each of many short rows takes long there, and shows nothing that a few rows do not.
@@ -51,6 +53,8 @@ pub struct Runner {
     backends: Vec<Backend>,
     /// Calls by backend and way.
     ran: Mutex<BTreeMap<(&'static str, String), u64>>,
+    /// Cases so far: where a case is not forced through every way, it says whose turn it is.
+    turn: AtomicUsize,
 }
 
 impl Runner {
@@ -60,6 +64,7 @@ impl Runner {
             name,
             backends: backend::all(),
             ran: Mutex::default(),
+            turn: AtomicUsize::new(0),
         }
     }
 
@@ -89,16 +94,22 @@ impl Runner {
     fn compare(&self, case: &Case) -> Result<Results, String> {
         let mut first: Option<(String, Vec<u32>)> = None;
         let mut default = Vec::new();
+        let mut ways = Way::ALL;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        ways.rotate_left(turn % Way::ALL.len());
         for backend in &self.backends {
             let mut planned = None;
-            for choice in core::iter::once(Choice::Reproducible).chain(Way::ALL.map(Choice::Forced))
-            {
-                if planned.is_some_and(|way| choice == Choice::Forced(way)) {
+            let mut left = settings::forced_ways();
+            for choice in core::iter::once(Choice::Reproducible).chain(ways.map(Choice::Forced)) {
+                let forced = matches!(choice, Choice::Forced(_));
+                if (forced && left == 0) || planned.is_some_and(|way| choice == Choice::Forced(way))
+                {
                     continue;
                 }
                 let Some((here, ran)) = self.run(backend, case, choice)? else {
                     continue;
                 };
+                left -= usize::from(forced);
                 planned = planned.or(Some(ran.plan.way()));
                 match &first {
                     None => {

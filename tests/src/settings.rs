@@ -7,6 +7,7 @@
 //! | `WARP_SOFTMAX_CHECKS` | `all`: not only drawn cases have an order of their own on the emulator, and all its checks | drawn cases alone |
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
 //! | `WARP_SOFTMAX_SOAK_SECONDS` | how long the soak makes calls | 3 |
+//! | `WARP_SOFTMAX_FORCED_WAYS` | ways, beside the plan's own, that a case is forced through, each in its turn | all |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
 use std::str::FromStr;
@@ -39,6 +40,11 @@ pub fn accuracy_elements() -> usize {
 /// How long the soak makes calls, in seconds.
 pub fn soak_seconds() -> u64 {
     number("WARP_SOFTMAX_SOAK_SECONDS").unwrap_or(3)
+}
+
+/// Ways, beside the plan's own, that a case is forced through on each backend.
+pub fn forced_ways() -> usize {
+    number("WARP_SOFTMAX_FORCED_WAYS").unwrap_or(usize::MAX)
 }
 
 /// Whether cases run on the backend of this name.
