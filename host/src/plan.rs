@@ -276,9 +276,10 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
     line(16_384, Rows::Aligned, Cover::Block),
-    // 0.965 at 8,192 columns with two chunks a warp; with one and a cap of 48 registers, which spills on sm_80, 0.977.
+    // 0.980 at 8,192 columns in 48 registers, 0.951 in 64; with two chunks a warp 0.964.
     line(8192, Rows::Aligned, Cover::Parked(Exp::Fast)),
-    // 0.978 at 16,384 columns and 0.977 at 32,768, where `parked` has 0.964 and 0.962; 0.982 at 65,536, 0.981 at 128,256, 0.976 at 262,144.
+    // 0.976 at 16,384 columns, where `parked` has 0.971; 0.980 at 32,768, 0.987 at 65,536, 0.986 at 128,256, 0.975 at
+    // 262,144.
     line(LONGEST_SPLIT, Rows::Aligned, Cover::SplitParked(Exp::Fast)),
     // On devices without clusters. Not yet measured there.
     line(32_768, Rows::Aligned, Cover::Parked(Exp::Fast)),
@@ -447,8 +448,8 @@ impl Cover {
             Self::SplitParked(_) if input == DType::F32 => {
                 chunks.div_ceil(if chunks <= 32 { 4 } else { 8 })
             }
-            // bf16 at 128,256 columns: 0.981 with 8 blocks, 0.932 with 16.
-            Self::SplitParked(_) => chunks.div_ceil(16),
+            // bf16 at 131,072 columns: 0.985 with 11 blocks, 0.968 with 8, 0.965 with 16; at 65,536 0.987 with 4, 0.984 with 6.
+            Self::SplitParked(_) => chunks.div_ceil(if chunks <= 64 { 16 } else { 12 }),
             Self::SplitStaged(_) if !self.stages_several(input) => {
                 chunks.div_ceil(8).next_power_of_two()
             }
@@ -472,14 +473,14 @@ impl Cover {
             Self::Block | Self::Split(_) => chunks.div_ceil(cluster),
             // f32 is better with a chunk a warp than with two: at 8,192 columns 0.987 and 0.977.
             Self::Parked(_) if input == DType::F32 => chunks.min(most),
-            // bf16 at 8,192 columns: 0.974 with a chunk a warp, 0.964 with two; at 16,384 0.989 with two, 0.787 with one.
+            // bf16 at 8,192 columns: 0.980 with a chunk a warp, 0.964 with two.
             Self::Parked(_) if chunks <= 8 => chunks,
             Self::Parked(_) => chunks.div_ceil(2).min(8),
             Self::SplitParked(_) => {
                 let in_block = chunks.div_ceil(cluster);
                 let each = match (input, chunks) {
                     (DType::F32, _) if in_block <= 4 => 1,
-                    // bf16 at 128,256 columns: 0.981 with four, 0.954 with two.
+                    // bf16 at 131,072 columns: 0.985 with four; at 262,144 0.975, with two 0.920.
                     (DType::F16 | DType::BF16, 65..) => 4,
                     _ => 2,
                 };

@@ -75,7 +75,7 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
             let span = input.span(chunk * CHUNK);
             // SAFETY: in-bounds: the caller's; own: a stage a warp.
             unsafe {
-                stage.bring(span, CHUNK / WARP);
+                stage.bring_once(span, CHUNK / WARP);
                 stage.fill(span, CHUNK);
             }
             exchange.begin();

@@ -2,7 +2,9 @@
 
 use cuda_std::ext::convert::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32x2_to_bf16x2, f32x2_to_f16x2,
+    max_nan_bf16x2, max_nan_f16x2,
 };
+use cuda_std::ext::math::max_nan;
 use cuda_std::ext::{Global, Shared, U32x2, U32x4, Word};
 
 use crate::exp::{Accuracy, Full, Half, Short};
@@ -45,6 +47,13 @@ pub trait Element: Copy {
 
     /// The 16 bytes of [`Element::VECTOR`] values, none of them NaN; of fewer, zeros after them.
     fn pack_wide<const V: usize>(values: [f32; V]) -> U32x4;
+
+    /// The first `count` values of a 32-bit word, -inf after them.
+    fn first_of(word: u32, count: u32) -> u32;
+
+    /// The largest of the values in these vectors, NaN if one of them is; nothing where the words do not tell it sooner
+    /// than the values.
+    fn largest<const STEPS: usize>(vectors: &[U32x4; STEPS]) -> Option<f32>;
 
     /// Loads 16 bytes: [`Element::VECTOR`] values.
     ///
@@ -127,6 +136,16 @@ impl Element for F32 {
     }
 
     #[inline(always)]
+    fn first_of(word: u32, count: u32) -> u32 {
+        if count == 0 { Self::NOTHING.0[0] } else { word }
+    }
+
+    #[inline(always)]
+    fn largest<const STEPS: usize>(_: &[U32x4; STEPS]) -> Option<f32> {
+        None
+    }
+
+    #[inline(always)]
     #[track_caller]
     unsafe fn store_wide<const V: usize>(to: Global<f32>, values: [f32; V]) {
         const { assert!(V.is_multiple_of(4)) };
@@ -155,7 +174,7 @@ impl Element for F32 {
 
 /// What f16 and bf16 share: two elements in a 32-bit register.
 macro_rules! sixteen_bits {
-    ($type:ty, $accuracy:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $nan:literal, $minus_infinity:literal) => {
+    ($type:ty, $accuracy:ty, $widen:ident, $narrow:ident, $narrow_pair:ident, $max_pair:ident, $nan:literal, $minus_infinity:literal) => {
         impl Element for $type {
             type Word = u16;
             type Accuracy = $accuracy;
@@ -193,6 +212,33 @@ macro_rules! sixteen_bits {
             #[inline(always)]
             fn pack_wide<const V: usize>(values: [f32; V]) -> U32x4 {
                 U32x4(Self::pack(values))
+            }
+
+            #[inline(always)]
+            fn first_of(word: u32, count: u32) -> u32 {
+                match count {
+                    0 => $minus_infinity,
+                    1 => word & 0xffff | $minus_infinity & !0xffff,
+                    _ => word,
+                }
+            }
+
+            #[inline(always)]
+            fn largest<const STEPS: usize>(vectors: &[U32x4; STEPS]) -> Option<f32> {
+                // One for each word of a vector, so that comparisons need not wait for each other.
+                let mut max = vectors[0].0;
+                let mut step = 1;
+                while step < STEPS {
+                    let mut i = 0;
+                    while i < max.len() {
+                        max[i] = $max_pair(max[i], vectors[step].0[i]);
+                        i += 1;
+                    }
+                    step += 1;
+                }
+                let [a, b, c, d] = max;
+                let [low, high] = Self::unpack($max_pair($max_pair(a, c), $max_pair(b, d)));
+                Some(max_nan(low, high))
             }
 
             #[inline(always)]
@@ -247,6 +293,7 @@ sixteen_bits!(
     f16_to_f32,
     f32_to_f16,
     f32x2_to_f16x2,
+    max_nan_f16x2,
     0x7e00,
     0xfc00_fc00
 );
@@ -256,6 +303,7 @@ sixteen_bits!(
     bf16_to_f32,
     f32_to_bf16,
     f32x2_to_bf16x2,
+    max_nan_bf16x2,
     0x7fc0,
     0xff80_ff80
 );

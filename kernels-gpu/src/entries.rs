@@ -1,7 +1,7 @@
 //! The table of kernels: one line makes one entry point, and on the host its place in the registry.
 //!
 //! A line reads `way symbol: input => output, lanes x steps x elements a vector, most threads a
-//! block / blocks an SM has at least`.
+//! block / blocks an SM has at least | the same before sm_90`, where the compiler would spill registers otherwise.
 //! All kernels take the same parameters: input, output, number of rows, row length, where the rows
 //! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where
 //! logarithms of sums go, and what of all this there is.
@@ -16,8 +16,8 @@ use crate::scores::{Operands, Scores};
 use crate::{attention, chunked, exchange, exp, packed, stream, warp};
 
 macro_rules! entries {
-    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:tt, $threads:literal $(/ $blocks:literal)?;)*) => {
-        $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads $(, min_blocks = $blocks)?]);)*
+    ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:tt, $threads:literal $(/ $blocks:literal $(| $before:literal)?)?;)*) => {
+        $(entries!(@where $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads $(, min_blocks = $blocks $(, before = $before)?)?]);)*
 
         /// Every kernel, for the emulator.
         #[cfg(not(target_arch = "nvptx64"))]
@@ -33,6 +33,10 @@ macro_rules! entries {
     (@where attention_split $($rest:tt)*) => { entries!(@clusters attention_split $($rest)*); };
     (@where attention_split_any $($rest:tt)*) => { entries!(@clusters attention_split_any $($rest)*); };
     (@where attention_split_log $($rest:tt)*) => { entries!(@clusters attention_split_log $($rest)*); };
+    (@where $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:tt, [max_threads = $threads:literal, min_blocks = $blocks:literal, before = $before:literal]) => {
+        entries!(@clusters $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $blocks]);
+        entries!(@entry [#[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_90")))]] $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $before]);
+    };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
     (@entry $where:tt attention_block $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
         entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, false, $steps, $v] $in, $out, $lanes, $steps, $v);
@@ -249,7 +253,7 @@ entries! {
     split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     parked softmax_parked_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
-    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
+    parked_fast softmax_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 5 | 4;
     split_parked_fast softmax_split_parked_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
@@ -281,7 +285,7 @@ entries! {
     split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     parked softmax_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
-    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
+    parked_fast softmax_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 5 | 4;
     split_parked_fast softmax_split_parked_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
     split_staged softmax_split_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     staged_fast softmax_staged_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;

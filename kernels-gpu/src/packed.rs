@@ -118,15 +118,16 @@ unsafe fn rows_of<
     let each = (STEPS * V) as u32;
     // SAFETY: in-bounds: the caller's; own: a stage a warp; all lanes call the barrier; written: the rows were brought.
     // Lanes past the last row work on it as well, so that all do the same, and write nothing.
-    let mut tile = unsafe {
-        stage.bring(input, each);
+    let (mut tile, max) = unsafe {
+        stage.bring_once(input, each);
         if by_vectors {
             stage.fill(input, each * WARP);
         }
         wait_all();
         sync_warp(u32::MAX);
         if by_vectors {
-            Tile::<LANES, STEPS, V>::from_stage::<In>(stage, input.skew, cols, options)
+            let tile = Tile::<LANES, STEPS, V>::from_stage::<In>(stage, input.skew, cols, options);
+            (tile, None)
         } else {
             let first = row_in_warp.min(rows_here - 1) * cols;
             Tile::<LANES, STEPS, V>::from_packed::<In, LAST>(
@@ -137,7 +138,7 @@ unsafe fn rows_of<
             )
         }
     };
-    let mut max = tile.max();
+    let mut max = max.unwrap_or_else(|| tile.max());
     if Outcome::needs_shift(max) {
         tile.map(|z| z - max);
         max = 0.0;

@@ -319,6 +319,33 @@ impl Stage {
         }
     }
 
+    /// As [`Stage::bring`], sooner done with a span of whole vectors that begins a row.
+    ///
+    /// For warps that bring once: a loop over chunks has few such spans, and is the slower for another branch.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Stage::bring`].
+    #[inline(always)]
+    pub unsafe fn bring_once<E: Element>(self, span: Span<E>, each: u32) {
+        let per_vector = Span::<E>::PER_VECTOR;
+        let range = span.cover();
+        if span.has_before || !(range.0 | range.1).is_multiple_of(per_vector) {
+            // SAFETY: in-bounds, own: the caller's.
+            return unsafe { self.bring(span, each) };
+        }
+        let (to, from) = (self.words.cast::<U32x4>(), span.line.cast::<U32x4>());
+        // SAFETY: in-bounds: a vector wholly in the row; own: each lane has vectors of its own. Both
+        // addresses are multiples of 16 bytes.
+        Span::<E>::visit_vectors(each, range, |v, w| unsafe {
+            copy_16(to.at(v).at(w), from.at(u64::from(v)).at(u64::from(w)));
+        });
+        if lane_id() < 16 / per_vector {
+            // SAFETY: in-bounds: the caller's; own: each lane has a vector of its own.
+            unsafe { to.at(range.1 / per_vector + lane_id()).store(E::NOTHING) };
+        }
+    }
+
     /// Puts -inf after the elements of a span at the end of a row up to the `until`-th, and where vectors with one of them
     /// reach.
     ///
@@ -407,6 +434,10 @@ impl Stage {
             let words = from.at(v).at(w).load();
             to.at(u64::from(v)).at(u64::from(w)).store_streaming(words);
         });
+        let (start, end) = span.exact();
+        if (start | end).is_multiple_of(Span::<E>::PER_VECTOR) {
+            return;
+        }
         // SAFETY: in-bounds, written: an element of the span.
         Span::<E>::visit_others(span.exact(), |i| unsafe {
             let word = self.words.cast::<E::Word>().at(i).load();

@@ -109,7 +109,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     }
 
     /// Takes a row of `cols` elements from a stage, where its first element is the `skew`-th; a lane has at most `LAST`
-    /// elements in its last vector.
+    /// elements in its last vector. With it comes the maximum, as from [`Tile::max`], where the words tell it sooner.
     ///
     /// # Safety
     ///
@@ -122,7 +122,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         skew: u32,
         cols: u32,
         options: &Options,
-    ) -> Self {
+    ) -> (Self, Option<f32>) {
         const { assert!(V == In::VECTOR) };
         let first = (lane_id() & (LANES - 1)) * V as u32;
         let left = cols.saturating_sub(first);
@@ -131,34 +131,45 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             1 => packed::shortest(LANES, STEPS as u32, V as u32),
             _ => 0,
         };
-        let mut values = [[f32::NEG_INFINITY; V]; STEPS];
+        let per_word = V / 4;
+        let mut vectors = [In::NOTHING; STEPS];
         let mut step = 0;
         while step < STEPS {
-            let in_vector = if step + 1 == STEPS { LAST } else { V };
             let offset = step as u32 * Self::STRIDE;
             if offset < certain || offset < left {
                 // SAFETY: written: the row's elements, and less than a vector after them.
-                let vector = unsafe { stage.vector::<In>(skew + first + offset) };
-                let elements: [f32; V] = In::unpack_wide(vector);
-                values[step][..in_vector].copy_from_slice(&elements[..in_vector]);
+                let U32x4(words) = unsafe { stage.vector::<In>(skew + first + offset) };
+                let in_vector = if step + 1 == STEPS { LAST } else { V };
+                let used = in_vector.div_ceil(per_word);
+                vectors[step].0[..used].copy_from_slice(&words[..used]);
                 let whole = offset + in_vector as u32;
                 if whole > certain && whole > left {
-                    let mut i = 1;
-                    while i < in_vector {
-                        if offset + i as u32 >= left {
-                            values[step][i] = f32::NEG_INFINITY;
-                        }
+                    let mut i = 0;
+                    while i < used {
+                        let before = offset + (i * per_word) as u32;
+                        vectors[step].0[i] = In::first_of(words[i], left.saturating_sub(before));
                         i += 1;
                     }
                 }
             }
             step += 1;
         }
-        let mut tile = Self { first, values };
+        // Multiplying keeps the order, rounded or not.
+        let keeps_order = options.scale > 0.0 && options.nan_policy != NanPolicy::Ignore;
+        let largest = match In::largest(&vectors) {
+            Some(largest) if LANES == 1 && keeps_order => {
+                Some(lanes_max::<LANES>(largest * options.scale))
+            }
+            _ => None,
+        };
+        let mut tile = Self {
+            first,
+            values: vectors.map(|vector| In::unpack_wide(vector)),
+        };
         tile.transform(options, |zero, step, i| {
             step as u32 * Self::STRIDE + (i as u32) < left + zero
         });
-        tile
+        (tile, largest)
     }
 
     /// Puts the results of a tile of exponentials into a stage, the row's first element the `skew`-th; a lane has at most

@@ -4,6 +4,7 @@ mod support;
 
 use cuda_std::ext::convert::{
     bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, f32x2_to_bf16x2, f32x2_to_f16x2,
+    max_nan_bf16x2, max_nan_f16x2,
 };
 use cuda_std::ext::math::{div, fma, max_nan, min_nan, mul_hi_u32, opaque_u32, unchecked_div_u32};
 use half::{bf16, f16};
@@ -153,6 +154,32 @@ fn max_and_min_order_zeros_and_propagate_nan() {
         } else {
             let (low, high) = if rank(a) <= rank(b) { (a, b) } else { (b, a) };
             assert_eq!((max, min), (high.to_bits(), low.to_bits()), "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn max_of_each_half_is_that_of_the_numbers() {
+    type Larger = fn(u32, u32) -> u32;
+    let kinds: [(Larger, fn(u16) -> f32); 2] = [
+        (max_nan_f16x2, |bits| f16::from_bits(bits).to_f32()),
+        (max_nan_bf16x2, |bits| bf16::from_bits(bits).to_f32()),
+    ];
+    for (larger, value) in kinds {
+        let largest = |a: u16, b: u16| match max_nan(value(a), value(b)) {
+            max if max.is_nan() => 0x7fff,
+            max if max.to_bits() == value(a).to_bits() => a,
+            _ => b,
+        };
+        let mut random = Random::new(5);
+        for bits in 0..=u16::MAX {
+            let [a, b, c] = [bits, random.next() as u16, bits ^ 0x8000];
+            let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+            assert_eq!(
+                larger(pair(a, b), pair(b, c)),
+                pair(largest(a, b), largest(b, c)),
+                "{a:#06x} {b:#06x} {c:#06x}"
+            );
         }
     }
 }

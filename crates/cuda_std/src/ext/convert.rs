@@ -1,4 +1,4 @@
-//! f16 and bf16, as their bits in `u16`, to and from f32.
+//! f16 and bf16, as their bits in `u16`, to and from f32; and the larger of two pairs of them.
 //!
 //! Rounding is to nearest even; subnormals are kept; overflow gives infinity. NaN: conversions to 16 bits
 //! give `0x7fff`, whatever the input's payload and sign, on both targets, as the device's instructions do;
@@ -112,4 +112,32 @@ pub fn f32x2_to_bf16x2(lo: f32, hi: f32) -> u32 {
         device: convert!("cvt.rn.bf16x2.f32", reg32 u32, reg32, hi, lo),
         host: f32_to_bf16(lo) as u32 | (f32_to_bf16(hi) as u32) << 16,
     }
+}
+
+/// The larger f16 of each half; NaN (`0x7fff`) where either is NaN; +0 is above -0. Subnormals are kept.
+#[inline(always)]
+pub fn max_nan_f16x2(a: u32, b: u32) -> u32 {
+    by_target! {
+        device: convert!("max.NaN.f16x2", reg32 u32, reg32, a, b),
+        host: max_nan_halves(a, b, f16_to_f32, f32_to_f16),
+    }
+}
+
+/// The larger bf16 of each half; NaN (`0x7fff`) where either is NaN; +0 is above -0. Subnormals are kept.
+#[inline(always)]
+pub fn max_nan_bf16x2(a: u32, b: u32) -> u32 {
+    by_target! {
+        device: convert!("max.NaN.bf16x2", reg32 u32, reg32, a, b),
+        host: max_nan_halves(a, b, bf16_to_f32, f32_to_bf16),
+    }
+}
+
+/// The larger value of each half, by way of f32, which has them all.
+#[cfg(not(target_arch = "nvptx64"))]
+fn max_nan_halves(a: u32, b: u32, widen: fn(u16) -> f32, narrow: fn(f32) -> u16) -> u32 {
+    let larger = |shift: u32| {
+        let max = super::math::max_nan(widen((a >> shift) as u16), widen((b >> shift) as u16));
+        u32::from(narrow(max)) << shift
+    };
+    larger(0) | larger(16)
 }
