@@ -7,8 +7,8 @@ use crate::DriverError;
 use crate::driver::RawLaunchConfig;
 use crate::library::Library;
 use crate::types::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule,
-    CUresult, CUstream,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmemoryPool,
+    CUmodule, CUresult, CUstream,
 };
 
 macro_rules! functions {
@@ -122,6 +122,8 @@ Functions {
     cuMemsetD8Async memset_d8_async(CUdeviceptr, u8, usize, CUstream);
     cuMemsetD32Async memset_d32_async(CUdeviceptr, c_uint, usize, CUstream);
     cuMemGetInfo_v2 mem_get_info(*mut usize, *mut usize);
+    cuDeviceGetDefaultMemPool device_get_default_mem_pool(*mut CUmemoryPool, CUdevice);
+    cuMemPoolGetAttribute mem_pool_get_attribute(CUmemoryPool, c_int, *mut c_void);
     cuMemGetAddressRange_v2 mem_get_address_range(*mut CUdeviceptr, *mut usize, CUdeviceptr);
     cuPointerGetAttribute pointer_get_attribute(*mut c_void, c_int, CUdeviceptr);
 }

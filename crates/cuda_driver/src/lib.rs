@@ -70,8 +70,8 @@ pub use driver::{
 };
 pub use error::{CuError, DriverError, ModuleLoadError};
 pub use types::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmodule,
-    CUresult, CUstream, DeviceAttribute, FunctionAttribute, MemoryType,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUmemoryPool,
+    CUmodule, CUresult, CUstream, DeviceAttribute, FunctionAttribute, MemoryType,
 };
 
 /// The environment variable that names another driver library than `libcuda.so.1`.

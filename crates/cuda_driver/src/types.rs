@@ -34,6 +34,8 @@ handles! {
     CUstream, CUstream_st;
     /// An event.
     CUevent, CUevent_st;
+    /// A pool that stream-ordered memory comes from.
+    CUmemoryPool, CUmemPoolHandle_st;
     /// A graph, as captured.
     CUgraph, CUgraph_st;
     /// A graph that can be launched.

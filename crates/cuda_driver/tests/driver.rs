@@ -147,6 +147,7 @@ fn answers_are_returned() {
         let memory = driver().mem_get_info().unwrap();
         assert_eq!(memory.free_bytes, 1 << 40);
         assert_eq!(memory.total_bytes, 1 << 41);
+        assert_eq!(driver().mem_pool_used_bytes(0), Ok(1 << 39));
         assert_eq!(driver().pointer_get_memory_type(40), Ok(MemoryType::DEVICE));
         assert_eq!(driver().pointer_get_context(40), Ok(handle(41)));
         assert_eq!(driver().pointer_get_device_ordinal(40), Ok(7));

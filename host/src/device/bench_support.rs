@@ -34,6 +34,17 @@ pub fn free_bytes(device: &Device) -> Result<usize, Error> {
     Ok(info.free_bytes)
 }
 
+/// Memory of the device that this process's tensors have, in bytes; 0 where the device has no pool to ask.
+///
+/// # Errors
+///
+/// Where the driver cannot tell.
+pub fn used_bytes(device: &Device) -> Result<u64, Error> {
+    let gpu = queue(device)?.gpu;
+    let _current = gpu.enter()?;
+    gpu.used_bytes()
+}
+
 /// A point in a stream's work, with its time.
 pub struct Event {
     device: Device,

@@ -147,6 +147,18 @@ impl Gpu {
         })
     }
 
+    /// Bytes that this process has allocated in stream order and not freed; 0 where it cannot allocate so.
+    pub(super) fn used_bytes(&self) -> Result<u64, Error> {
+        if !self.has_pools {
+            return Ok(0);
+        }
+        let device = self.driver.device_get(self.ordinal as i32);
+        let device = device.map_err(failed("cuDeviceGet"))?;
+        self.driver
+            .mem_pool_used_bytes(device)
+            .map_err(failed("cuMemPoolGetAttribute"))
+    }
+
     /// Makes the context current to the thread until the guard is dropped, or longer where none
     /// was: then the next call finds it.
     pub(super) fn enter(&self) -> Result<Current, Error> {

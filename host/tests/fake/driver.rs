@@ -363,6 +363,7 @@ unused! {
     cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuCtxSynchronize
     cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveClusters
     cuStreamWaitEvent cuMemsetD32Async cuMemGetInfo_v2 cuMemGetAddressRange_v2 cuPointerGetAttribute
+    cuDeviceGetDefaultMemPool cuMemPoolGetAttribute
 }
 
 #[unsafe(no_mangle)]

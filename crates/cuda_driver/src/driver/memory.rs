@@ -5,11 +5,12 @@ use std::ptr;
 
 use super::Driver;
 use crate::error::{check, output};
-use crate::{CUcontext, CUdeviceptr, CUstream, CuError, MemoryType};
+use crate::{CUcontext, CUdevice, CUdeviceptr, CUstream, CuError, MemoryType};
 
 const CU_POINTER_ATTRIBUTE_CONTEXT: c_int = 1;
 const CU_POINTER_ATTRIBUTE_MEMORY_TYPE: c_int = 2;
 const CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: c_int = 9;
+const CU_MEMPOOL_ATTR_USED_MEM_CURRENT: c_int = 7;
 
 /// Memory of the current context's device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +171,23 @@ impl Driver {
         Ok(MemoryInfo {
             free_bytes,
             total_bytes,
+        })
+    }
+
+    /// Bytes of the device's default pool that this process has allocated with
+    /// [`mem_alloc_async`](Self::mem_alloc_async) and not freed.
+    pub fn mem_pool_used_bytes(&self, device: CUdevice) -> Result<u64, CuError> {
+        // SAFETY: a place for the handle; the driver checks the device.
+        let pool = output(ptr::null_mut(), |pool| unsafe {
+            (self.functions.device_get_default_mem_pool)(pool, device)
+        })?;
+        // SAFETY: the pool is the driver's own; this attribute is a 64-bit number, and there is a place for it.
+        output(0u64, |used| unsafe {
+            (self.functions.mem_pool_get_attribute)(
+                pool,
+                CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+                ptr::from_mut(used).cast(),
+            )
         })
     }
 

@@ -36,6 +36,8 @@ macro_rules! function {
     (cuGetErrorString) => {};
     (cuDeviceGetName) => {};
     (cuMemGetInfo_v2) => {};
+    (cuDeviceGetDefaultMemPool) => {};
+    (cuMemPoolGetAttribute) => {};
     (cuPointerGetAttribute) => {};
     (cuStreamIsCapturing) => {};
     (cuModuleLoadDataEx) => {};
@@ -109,6 +111,21 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, room: i32, _device: i32)
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> i32 {
     unsafe { (*free, *total) = (1 << 40, 1 << 41) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut u64, device: i32) -> i32 {
+    unsafe { *pool = device as u64 + 50 };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemPoolGetAttribute(pool: u64, attribute: i32, value: *mut c_void) -> i32 {
+    match (pool, attribute) {
+        (50, 7) => unsafe { *value.cast::<u64>() = 1 << 39 },
+        _ => return 1,
+    }
     0
 }
 
