@@ -11,7 +11,7 @@ use cuda_std::warp::{lane_id, sync_warp};
 use crate::element::Element;
 use crate::online::Outcome;
 use crate::options::Options;
-use crate::reduce::WARP;
+use crate::reduce::{WARP, lanes_max};
 use crate::stage::{Span, Stage};
 use crate::tile::Tile;
 
@@ -118,7 +118,7 @@ unsafe fn rows_of<
     let each = (STEPS * V) as u32;
     // SAFETY: in-bounds: the caller's; own: a stage a warp; all lanes call the barrier; written: the rows were brought.
     // Lanes past the last row work on it as well, so that all do the same, and write nothing.
-    let (mut tile, max) = unsafe {
+    let (mut tile, largest) = unsafe {
         stage.bring_once(input, each);
         if by_vectors {
             stage.fill(input, each * WARP);
@@ -138,7 +138,10 @@ unsafe fn rows_of<
             )
         }
     };
-    let mut max = max.unwrap_or_else(|| tile.max());
+    let mut max = match largest {
+        Some(largest) => lanes_max::<LANES>(largest),
+        None => tile.max(),
+    };
     if Outcome::needs_shift(max) {
         tile.map(|z| z - max);
         max = 0.0;

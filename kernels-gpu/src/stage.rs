@@ -288,20 +288,70 @@ impl Stage {
     /// * **own**: no other warp uses the stage.
     #[inline(always)]
     pub unsafe fn bring<E: Element>(self, span: Span<E>, each: u32) {
-        let stage = self.words.cast::<E::Word>();
-        let (to, from) = (self.words.cast::<U32x4>(), span.line.cast::<U32x4>());
         let range = span.cover();
-        // SAFETY: in-bounds: a vector wholly in the row; own: each lane has vectors of its own. Both
-        // addresses are multiples of 16 bytes.
-        Span::<E>::visit_vectors(each, range, |v, w| unsafe {
-            copy_16(to.at(v).at(w), from.at(u64::from(v)).at(u64::from(w)));
-        });
         let per_vector = Span::<E>::PER_VECTOR;
+        // SAFETY: in-bounds, own: the caller's.
+        unsafe { self.bring_vectors(span, range, each) };
         let (before, after) = (range.0 % per_vector, range.1 % per_vector);
         if before == 0 && after == 0 && span.has_before && span.after > 0 {
             // In the middle of a row.
             return;
         }
+        // SAFETY: in-bounds, own: the caller's.
+        unsafe { self.bring_others(span, range, before) };
+    }
+
+    /// As [`Stage::bring`], sooner done with spans of whole vectors.
+    ///
+    /// For warps that bring once: in a loop over chunks the other is faster.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Stage::bring`].
+    #[inline(always)]
+    pub unsafe fn bring_once<E: Element>(self, span: Span<E>, each: u32) {
+        let range = span.cover();
+        let per_vector = Span::<E>::PER_VECTOR;
+        // SAFETY: in-bounds, own: the caller's.
+        unsafe { self.bring_vectors(span, range, each) };
+        let lane = lane_id();
+        if (range.0 | range.1).is_multiple_of(per_vector) {
+            // In the middle of a row nothing else is reached.
+            if lane < 16 / per_vector && !(span.has_before && span.after > 0) {
+                let after = self.words.cast::<U32x4>().at(range.1 / per_vector);
+                // SAFETY: in-bounds: the caller's; own: each lane has a vector of its own.
+                unsafe { after.at(lane).store(E::NOTHING) };
+            }
+            return;
+        }
+        // SAFETY: in-bounds, own: the caller's.
+        unsafe { self.bring_others(span, range, range.0 % per_vector) };
+    }
+
+    /// Begins to bring the vectors that lie wholly in a range.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Stage::bring`].
+    #[inline(always)]
+    unsafe fn bring_vectors<E: Element>(self, span: Span<E>, range: Range, each: u32) {
+        let (to, from) = (self.words.cast::<U32x4>(), span.line.cast::<U32x4>());
+        // SAFETY: in-bounds: a vector wholly in the row; own: each lane has vectors of its own. Both
+        // addresses are multiples of 16 bytes.
+        Span::<E>::visit_vectors(each, range, |v, w| unsafe {
+            copy_16(to.at(v).at(w), from.at(u64::from(v)).at(u64::from(w)));
+        });
+    }
+
+    /// Brings what else lies in a range, whose first vector begins `before` elements before it, and puts -inf where
+    /// vectors may reach beyond it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Stage::bring`].
+    #[inline(always)]
+    unsafe fn bring_others<E: Element>(self, span: Span<E>, range: Range, before: u32) {
+        let stage = self.words.cast::<E::Word>();
         // SAFETY: in-bounds: an element of the row; own: each lane has elements of its own.
         Span::<E>::visit_others(range, |i| unsafe {
             stage.at(i).store(span.line.at(u64::from(i)).load());
@@ -316,33 +366,6 @@ impl Stage {
         if is_there {
             // SAFETY: in-bounds: the caller's, and not below the stage; own: each lane has elements of its own.
             unsafe { stage.at(i).store(E::narrow(f32::NEG_INFINITY)) };
-        }
-    }
-
-    /// As [`Stage::bring`], sooner done with a span of whole vectors that begins a row.
-    ///
-    /// For warps that bring once: a loop over chunks has few such spans, and is the slower for another branch.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Stage::bring`].
-    #[inline(always)]
-    pub unsafe fn bring_once<E: Element>(self, span: Span<E>, each: u32) {
-        let per_vector = Span::<E>::PER_VECTOR;
-        let range = span.cover();
-        if span.has_before || !(range.0 | range.1).is_multiple_of(per_vector) {
-            // SAFETY: in-bounds, own: the caller's.
-            return unsafe { self.bring(span, each) };
-        }
-        let (to, from) = (self.words.cast::<U32x4>(), span.line.cast::<U32x4>());
-        // SAFETY: in-bounds: a vector wholly in the row; own: each lane has vectors of its own. Both
-        // addresses are multiples of 16 bytes.
-        Span::<E>::visit_vectors(each, range, |v, w| unsafe {
-            copy_16(to.at(v).at(w), from.at(u64::from(v)).at(u64::from(w)));
-        });
-        if lane_id() < 16 / per_vector {
-            // SAFETY: in-bounds: the caller's; own: each lane has a vector of its own.
-            unsafe { to.at(range.1 / per_vector + lane_id()).store(E::NOTHING) };
         }
     }
 

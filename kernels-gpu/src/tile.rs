@@ -109,7 +109,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     }
 
     /// Takes a row of `cols` elements from a stage, where its first element is the `skew`-th; a lane has at most `LAST`
-    /// elements in its last vector. With it comes the maximum, as from [`Tile::max`], where the words tell it sooner.
+    /// elements in its last vector. With it comes the largest of the lane's elements, where the words tell it sooner.
     ///
     /// # Safety
     ///
@@ -155,11 +155,9 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             step += 1;
         }
         // Multiplying keeps the order, rounded or not.
-        let keeps_order = options.scale > 0.0 && options.nan_policy != NanPolicy::Ignore;
+        let keeps_order = options.scale > 0.0 && matches!(options.nan_policy, NanPolicy::Propagate);
         let largest = match In::largest(&vectors) {
-            Some(largest) if LANES == 1 && keeps_order => {
-                Some(lanes_max::<LANES>(largest * options.scale))
-            }
+            Some(largest) if LANES == 1 && keeps_order => Some(largest * options.scale),
             _ => None,
         };
         let mut tile = Self {
