@@ -258,6 +258,17 @@ fn short_results_do_not_show_their_part() {
     parts_do_not_show_in_results::<Short>();
 }
 
+/// The reciprocal's low part is there for this: a quotient of f32 alone would not be 1 for one in six.
+#[test]
+fn a_single_element_gives_exactly_1() {
+    let mut random = Random::new(8);
+    for _ in 0..10_000 {
+        let x = random.between(-500.0, 500.0) as f32;
+        let hi = Full::exp(x, Reference::of_max(x));
+        assert_eq!(result::<Full>(x, x, x, Pair { hi, lo: 0.0 }), 1.0, "{x:e}");
+    }
+}
+
 #[test]
 fn elements_of_an_empty_part_are_0() {
     // A part of -inf alone, and one too far below to refer to, beside a live one.

@@ -150,6 +150,39 @@ fn rows_without_gaps_in_bf16() {
     rows_without_gaps(BF16);
 }
 
+/// Rows of one value beside rows of many, none of which may write where its neighbour does.
+fn rows_of_one_value_beside_others(types: (DType, DType)) {
+    let runner = Runner::new("quick neighbours");
+    let checks = Checks {
+        seed: Some(3),
+        ..Checks::ALL
+    };
+    for cols in [1, 2, 5, 13, 20, 33, 61, 70, 127, 250, 333] {
+        for odd in [0, 1] {
+            let mut random = Random::new(cols as u64);
+            let case = Case::new(types, &[5], cols).fill(|r| {
+                if r % 2 == odd {
+                    NORMAL.row(cols, &mut random)
+                } else {
+                    vec![f32::NEG_INFINITY; cols]
+                }
+            });
+            checked(checks, || runner.check(&case));
+        }
+    }
+    runner.finish();
+}
+
+#[test]
+fn rows_of_one_value_beside_others_in_f32() {
+    rows_of_one_value_beside_others(F32);
+}
+
+#[test]
+fn rows_of_one_value_beside_others_in_bf16() {
+    rows_of_one_value_beside_others(BF16);
+}
+
 /// 16-bit rows so long that they get the GPU's own exponential: whole vectors or not, both sides skewed alike or not.
 #[test]
 fn fast_exponentials() {
@@ -173,6 +206,35 @@ fn fast_exponentials() {
                 .op(op);
             runner.check(&case.fill_with(content, 6));
         }
+    }
+    runner.finish();
+}
+
+/// The same, where the last chunk is less than a vector, or the last vector less than a whole one, and wherever in
+/// a vector the row begins.
+#[test]
+fn fast_exponentials_at_the_end_of_a_chunk() {
+    let runner = Runner::new("quick fast ends");
+    let checks = Checks {
+        seed: Some(5),
+        ..Checks::ALL
+    };
+    for (more, skew) in [
+        (1, 1),
+        (1, 3),
+        (1, 7),
+        (2, 5),
+        (3, 6),
+        (7, 1),
+        (8, 2),
+        (9, 4),
+        (1023, 7),
+    ] {
+        let cols = 4 * 1024 + more;
+        let at = Placement::packed(&[2], cols, GUARD + skew);
+        let case = Case::new(BF16, &[2], cols).x_at(at.clone()).y_at(at);
+        let case = case.fill_with(NORMAL, more as u64);
+        checked(checks, || runner.check(&case));
     }
     runner.finish();
 }
@@ -215,16 +277,18 @@ fn no_races_in_fast_exponentials() {
     no_races(BF16, &[5_000, 5_001]);
 }
 
-/// More partials than lanes: one warp of each block merges them.
+/// More partials than lanes, of which each lane has two to merge; and more than that: one warp of each block merges them.
 #[test]
 fn no_races_among_many_chunks() {
     let runner = Runner::new("quick races");
-    let case = Case::new(BF16, &[1], 33_000).fill_with(NORMAL, 8);
     let checks = Checks {
         seed: Some(1),
         ..Checks::ALL
     };
-    checked(checks, || runner.check(&case));
+    for cols in [33_000, 66_000] {
+        let case = Case::new(BF16, &[1], cols).fill_with(NORMAL, 8);
+        checked(checks, || runner.check(&case));
+    }
     runner.finish();
 }
 
