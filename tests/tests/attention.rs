@@ -5,6 +5,9 @@ use core::ffi::c_void;
 
 use cuda_std::emulator::{Buffer, Checks, Launch, checked, launch};
 use kernels_gpu::entries::REGISTRY;
+use kernels_gpu::exp::{Accuracy, Full, Reference};
+use kernels_gpu::ln::ln_pair;
+use kernels_gpu::online::{Pair, Partial};
 use kernels_gpu::options::Options;
 use kernels_gpu::row::RowLayout;
 use kernels_gpu::scores::{Reach, Scores as KernelScores};
@@ -15,7 +18,7 @@ use warp_softmax::{
 use warp_softmax_tests::attention::{Asked, Given, Numbers, Scores, check};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::drawn_scores::{any_scores, contents};
-use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
 
@@ -204,6 +207,88 @@ fn logsumexp_is_within_its_bound_where_it_is_small() {
     println!("largest error {worst:.3} ulp");
 }
 
+/// The partial of a row of four keys and a sink, as its kernels have it. `finely`: with what rounding takes from exponentials.
+fn partial_of(z: [f32; 4], sink: f32, finely: bool) -> Partial {
+    let rest = |z, reference| match finely {
+        true => Full::rest(z, reference),
+        false => 0.0,
+    };
+    let max = z.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let reference = Reference::of_max(max);
+    let [a, b, c, d] = z.map(|z| Pair::cut(Full::exp(z, reference)));
+    let mut sum = a.plus_cut(c).plus_cut(b.plus_cut(d));
+    sum.lo += z.map(|z| rest(z, reference)).iter().sum::<f32>();
+    let part = Partial::of(max, sum);
+    if sink == f32::NEG_INFINITY {
+        return part;
+    }
+    let reference = Reference::of_max(sink);
+    let sum = Pair {
+        hi: Full::exp(sink, reference),
+        lo: rest(sink, reference),
+    };
+    part.merge(Partial::of(sink, sum))
+}
+
+/// The logarithm of its sum, whose maximum is not too large for exponentials.
+fn log_of_sum(z: [f32; 4], sink: f32) -> f32 {
+    let mut whole = partial_of(z, sink, false);
+    let one = Full::exp(whole.max, Reference::of_max(whole.max));
+    let is_small = whole.max.abs() < 1.0 && whole.sum.hi < core::f32::consts::E * one;
+    let mut rest_of_one = 0.0;
+    if is_small {
+        whole = partial_of(z, sink, true);
+        rest_of_one = Full::rest(whole.max, Reference::of_max(whole.max));
+    }
+    let quotient = whole.sum.hi / one;
+    let missing =
+        quotient.mul_add(-one, whole.sum.hi) + quotient.mul_add(-rest_of_one, whole.sum.lo);
+    let log = ln_pair(Pair::two_sum(quotient, missing / one));
+    let sum = Pair::two_sum(whole.max, log.hi);
+    sum.hi + (sum.lo + log.lo)
+}
+
+/// Exactly where the maximum is below 1 and the sum below e times its exponential: there alone exponentials and their
+/// rests are summed, sinks' too. Anywhere else that is a waste, and there their sums are not near enough.
+#[test]
+fn small_logarithms_of_sums_have_the_rests_of_exponentials_in_them() {
+    let mut random = Random::new(12);
+    let rows = 400;
+    let mut keys = Vec::new();
+    for row in 0..rows {
+        let top = match row % 8 {
+            0 => 1.0,
+            1 => -1.0,
+            2 => 1.0f32.next_down(),
+            _ => {
+                let magnitude = random.between(-6.0, 2.0).exp2();
+                (magnitude * random.between(-1.0, 1.0)) as f32
+            }
+        };
+        let spread = random.between(0.0, 3.0);
+        keys.extend([0; 4].map(|_| top - (spread * random.between(0.0, 1.0)) as f32));
+        keys[4 * row] = top;
+    }
+    let mut scores = f32s(Numbers::new(&[1, rows, 1, 4], |i| keys[i]));
+    let sinks: Vec<f32> = (0..rows)
+        .map(|row| match row % 3 {
+            0 => f32::NEG_INFINITY,
+            1 => keys[4 * row] - random.between(0.0, 3.0) as f32,
+            _ => keys[4 * row] + random.between(0.0, 0.5) as f32,
+        })
+        .collect();
+    scores.sinks = Some(Numbers::new(&[rows], |row| sinks[row]));
+    let device = Device::emulator();
+    let given = scores.run(&device, None, Asked::Both).unwrap().unwrap();
+    scores
+        .compare(Asked::Both, &given)
+        .unwrap_or_else(|what| panic!("{what}"));
+    for (row, z) in keys.as_chunks().0.iter().enumerate() {
+        let (got, expected) = (f32::from_bits(given.sums[row]), log_of_sum(*z, sinks[row]));
+        assert_eq!(got, expected, "of {z:?} and the sink {}", sinks[row]);
+    }
+}
+
 #[test]
 fn any_masks_of_any_scores_by_any_way() {
     property("attention", any::<u64>(), |seed| {
@@ -340,7 +425,8 @@ fn what_is_hidden_may_hold_anything() {
     }
 }
 
-/// The emulator knows of no memory behind the last vector that a key is seen of: reading there would be a fault.
+/// The emulator knows of no memory behind the last vector that a key is seen of: reading there would be a fault. Nor do
+/// blocks past the last row do anything.
 #[test]
 fn what_causality_hides_is_not_read() {
     for (way, cols, warps, shared_bytes) in [
@@ -369,7 +455,9 @@ fn what_causality_hides_is_not_read() {
             },
             ..KernelScores::default()
         };
-        let (rows, layout, options, none) = (1u32, RowLayout::new(&[]), Options::default(), 0u64);
+        // A block too many would be at a second row, for which there is no memory.
+        let layout = RowLayout::new(&[(2, 1 << 20, 1 << 20)]);
+        let (rows, options, none) = (1u32, Options::default(), 0u64);
         fn pointer<T>(value: &T) -> *const c_void {
             core::ptr::from_ref(value).cast()
         }
@@ -384,7 +472,7 @@ fn what_causality_hides_is_not_read() {
         parameters.extend([pointer(&none); 7]);
         parameters.push(pointer(&scores));
         let shape = Launch {
-            grid: 1,
+            grid: if way.starts_with("stream") { 1 } else { 2 },
             block: 32 * warps,
             cluster: 1,
             shared_bytes,
@@ -457,6 +545,20 @@ fn a_row_with_nothing_left_follows_the_policy_and_its_neighbour_does_not() {
         let given = expect(&scores, Asked::Both);
         assert_eq!(f32::from_bits(given.sums[0]), f32::NEG_INFINITY);
         assert!(rows(&given)[4..].iter().all(|&y| y > 0.0));
+    }
+}
+
+#[test]
+fn of_infinity_and_of_nan_everything_is_nan() {
+    for value in [f32::INFINITY, f32::NAN] {
+        for keys in [2, 1500] {
+            let scores = f32s(Numbers::new(&[keys], |key| [0.5, value][key % 2]));
+            for asked in Asked::ALL {
+                let Given { rows, sums } = expect(&scores, asked);
+                let nan = DType::F32.canonical_nan();
+                assert!(rows.iter().chain(&sums).all(|&bits| bits == nan));
+            }
+        }
     }
 }
 

@@ -392,27 +392,62 @@ fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usi
 
 const NORMAL: Content = Content::Normal { sigma: 4.0 };
 
-#[test]
-fn all_entries_give_the_same_bits_on_short_rows() {
-    for types in PAIRS {
-        let lengths = (1..=40).chain([
-            63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024,
-        ]);
-        let ran: usize = lengths
-            .map(|cols| entries_agree(types, cols, NORMAL, 3))
-            .sum();
-        println!("{types:?}: {ran} launches");
-        assert!(ran > 1000);
+fn short_rows(types: (DType, DType)) {
+    let lengths = (1..=40).chain([
+        63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024,
+    ]);
+    let ran: usize = lengths
+        .map(|cols| entries_agree(types, cols, NORMAL, 3))
+        .sum();
+    println!("{types:?}: {ran} launches");
+    assert!(ran > 1000);
+}
+
+fn long_rows(types: (DType, DType)) {
+    for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
+        assert!(entries_agree(types, cols, NORMAL, 1) >= 8);
     }
 }
 
-#[test]
-fn all_entries_give_the_same_bits_on_long_rows() {
-    for types in PAIRS {
-        for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
-            assert!(entries_agree(types, cols, NORMAL, 1) >= 8);
+/// A test of its own for each of [`PAIRS`], so that no test takes long.
+macro_rules! for_every_pair {
+    ($($name:ident: $input:ident => $output:ident;)*) => {
+        $(mod $name {
+            use super::*;
+
+            const TYPES: (DType, DType) = (DType::$input, DType::$output);
+
+            #[test]
+            fn all_entries_give_the_same_bits_on_short_rows() {
+                short_rows(TYPES);
+            }
+
+            #[test]
+            fn all_entries_give_the_same_bits_on_long_rows() {
+                long_rows(TYPES);
+            }
+        })*
+
+        #[test]
+        fn every_pair_has_its_tests() {
+            let mut tested = vec![$((DType::$input, DType::$output)),*];
+            for types in PAIRS {
+                let count = tested.len();
+                tested.retain(|&those| those != types);
+                assert_eq!(tested.len() + 1, count, "{types:?}");
+            }
         }
-    }
+    };
+}
+
+for_every_pair! {
+    f32_to_f32: F32 => F32;
+    f16_to_f16: F16 => F16;
+    bf16_to_bf16: BF16 => BF16;
+    f16_to_f32: F16 => F32;
+    bf16_to_f32: BF16 => F32;
+    f32_to_f16: F32 => F16;
+    f32_to_bf16: F32 => BF16;
 }
 
 #[test]

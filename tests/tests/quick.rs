@@ -140,6 +140,13 @@ fn rows_without_gaps(types: (DType, DType)) {
     runner.finish();
 }
 
+/// Where the larger of two types decides what a warp has of shared memory.
+#[test]
+fn rows_without_gaps_of_two_types() {
+    rows_without_gaps(F32_TO_BF16);
+    rows_without_gaps((DType::BF16, DType::F32));
+}
+
 #[test]
 fn rows_without_gaps_in_f32() {
     rows_without_gaps(F32);

@@ -46,7 +46,14 @@ const FILES: [&str; 20] = [
 ];
 
 /// The suites that look at what the kernels and the plan do, without taking long.
-const SUITES: [&str; 5] = ["attention", "exp", "functions", "online", "quick"];
+const SUITES: [&str; 6] = [
+    "attention",
+    "entries",
+    "exp",
+    "functions",
+    "online",
+    "quick",
+];
 
 /// Tests of a mutant that take longer than this together are left out.
 const MOST_SECONDS: f64 = 10.0;
