@@ -2,15 +2,17 @@
 //! against one another.
 
 use core::ffi::c_void;
+use core::ops::Range;
 
 use cuda_std::emulator::{Buffer, Checks, Launch, checked, launch};
+use half::{bf16, f16};
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exp::{Accuracy, Full, Reference};
 use kernels_gpu::ln::ln_pair;
 use kernels_gpu::online::{Pair, Partial};
 use kernels_gpu::options::Options;
 use kernels_gpu::row::RowLayout;
-use kernels_gpu::scores::{Reach, Scores as KernelScores};
+use kernels_gpu::scores::{Bias, Reach, Scores as KernelScores};
 use proptest::prelude::*;
 use warp_softmax::{
     Align, DType, Device, Error, FullyMasked, NanPolicy, Operand, Softmax, TensorView,
@@ -99,7 +101,6 @@ fn nothing_masked_is_the_plain_softmax() {
 
 /// What `Softmax::forward_as` gives.
 fn plain(device: &Device, scores: &Scores) -> Vec<u32> {
-    use half::{bf16, f16};
     let shape = &scores.x.shape;
     let values = &scores.x.values;
     let softmax = Softmax::new().reproducible();
@@ -405,6 +406,115 @@ fn a_stride_that_nobody_follows_changes_nothing() {
     }
 }
 
+/// Additive masks of every type, over scores of every type, with both boolean masks, where all move in whole vectors and where
+/// they do not.
+#[test]
+fn all_masks_at_once_over_every_pair_of_types() {
+    for types in PAIRS {
+        for mask in DType::ALL {
+            for (keys, gaps) in [
+                (72, (0, 0)),
+                (72, (2, 3)),
+                (72, (4, 1)),
+                (71, (0, 0)),
+                (1040, (0, 0)),
+            ] {
+                let mut random = Random::new(keys as u64);
+                let x = contents(&[2, keys], Content::Normal { sigma: 2.0 }, &mut random);
+                let mut scores = Scores::new(types, x);
+                scores.gaps = gaps;
+                let bias = Numbers::new(&[2, keys], |_| random.below(9) as f32 - 4.0);
+                scores.bias = Some((mask, bias));
+                scores.keep = Some(Numbers::new(&[keys], |_| (random.below(3) * 7) as u8));
+                scores.hide = Some(Numbers::new(&[2, keys], |_| random.below(4) == 0));
+                for asked in [Asked::Softmax, Asked::Both] {
+                    expect(&scores, asked);
+                }
+            }
+        }
+    }
+}
+
+/// Wherever a mask begins, and however far apart its keys are.
+#[test]
+fn masks_that_lie_anywhere_are_the_same_masks() {
+    let device = Device::emulator();
+    let keys = 64;
+    let mut random = Random::new(14);
+    let values: Vec<bf16> = (0..keys)
+        .map(|_| bf16::from_f32(random.normal() as f32))
+        .collect();
+    let bias: Vec<f32> = (0..keys).map(|_| random.normal() as f32).collect();
+    let keep: Vec<bool> = (0..keys).map(|_| random.below(3) > 0).collect();
+    let x = device.tensor_from(&values, [1, keys]).unwrap();
+    let y = |bias: TensorView<'_, f32>, keep: TensorView<'_, bool>| {
+        let masked = Softmax::new().masked().additive(bias).keep(keep);
+        masked.forward(&x).unwrap().to_vec().unwrap()
+    };
+    let added = device.tensor_from(&bias, [1, keys]).unwrap();
+    let kept = device.tensor_from(&keep, [1, keys]).unwrap();
+    let expected = y(added.view(), kept.view());
+    for step in [1, 2, 3] {
+        // Up to where every remainder of an address by 16 and by 17 has been.
+        for offset in 0..68 {
+            let extent = (keys - 1) * step + 1;
+            let (mut biases, mut keeps) =
+                (vec![f32::NAN; offset + extent], vec![true; offset + extent]);
+            for key in 0..keys {
+                biases[offset + key * step] = bias[key];
+                keeps[offset + key * step] = keep[key];
+            }
+            let biases = device.tensor_from(&biases, [offset + extent]).unwrap();
+            let keeps = device.tensor_from(&keeps, [offset + extent]).unwrap();
+            let at = |address: u64, bytes| {
+                core::ptr::with_exposed_provenance::<u8>(address as usize + offset * bytes)
+            };
+            let (shape, strides) = ([1, keys], [extent, step]);
+            // SAFETY: live: the tensors are borrowed as long; unwritten: nobody writes them.
+            let (bias, keep) = unsafe {
+                (
+                    TensorView::<f32>::from_raw(
+                        &device,
+                        at(biases.address(), 4).cast(),
+                        extent,
+                        shape,
+                        strides,
+                    ),
+                    TensorView::<bool>::from_raw(
+                        &device,
+                        at(keeps.address(), 1).cast(),
+                        extent,
+                        shape,
+                        strides,
+                    ),
+                )
+            };
+            assert_eq!(
+                y(bias.unwrap(), keep.unwrap()),
+                expected,
+                "{offset}, {step}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_is_nan_is_none_or_makes_its_rows_nan() {
+    for nan_policy in [NanPolicy::Ignore, NanPolicy::Propagate] {
+        let mut scores = f32s(Numbers::new(&[1, 2, 1, 3], |key| key as f32));
+        scores.op.nan_policy = nan_policy;
+        scores.sinks = Some(Numbers::new(&[2], |head| [f32::NAN, 1.0][head]));
+        for asked in Asked::ALL {
+            let given = expect(&scores, asked);
+            if asked == Asked::Softmax {
+                let is_nan = rows(&given).iter().map(|y| y.is_nan()).collect::<Vec<_>>();
+                let first = nan_policy == NanPolicy::Propagate;
+                assert_eq!(is_nan, [first, first, first, false, false, false]);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_hidden_may_hold_anything() {
     let mut random = Random::new(3);
@@ -425,71 +535,105 @@ fn what_is_hidden_may_hold_anything() {
     }
 }
 
-/// The emulator knows of no memory behind the last vector that a key is seen of: reading there would be a fault. Nor do
-/// blocks past the last row do anything.
+/// The emulator knows of no memory beside the vectors that a key is seen of, of scores or masks: reading there would be a
+/// fault. Nor do blocks past the last row do anything.
 #[test]
-fn what_causality_hides_is_not_read() {
+fn what_is_not_seen_is_not_read() {
     for (way, cols, warps, shared_bytes) in [
         ("block", 1000u32, 1, 4096 + 16),
         ("block", 5000, 5, 5 * (4096 + 16)),
         ("block_log", 5000, 5, 5 * (4096 + 16)),
+        ("block_log", 5001, 5, 5 * (4096 + 16)),
         ("stream_log", 5000, 16, 16 * 4096 + 512),
     ] {
-        let name = format!("attention_{way}_f32_f32");
-        let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).unwrap();
-        let x = vec![0.5f32; 104];
-        let mut y = vec![7.0f32; cols as usize];
-        let buffer = |address: usize, elems: usize, writable| Buffer {
-            address: address as u64,
-            bytes: 4 * elems as u64,
-            writable,
-        };
-        let (x_address, y_address) = (
-            x.as_ptr().expose_provenance(),
-            y.as_mut_ptr().expose_provenance(),
-        );
-        let scores = KernelScores {
-            reach: Reach {
-                end: 101,
-                ..Reach::ALL
-            },
-            ..KernelScores::default()
-        };
-        // A block too many would be at a second row, for which there is no memory.
-        let layout = RowLayout::new(&[(2, 1 << 20, 1 << 20)]);
-        let (rows, options, none) = (1u32, Options::default(), 0u64);
-        fn pointer<T>(value: &T) -> *const c_void {
-            core::ptr::from_ref(value).cast()
+        for (begin, end) in [(0, 101), (130, 259), (255, 257), (899, cols), (999, 1000)] {
+            is_not_read(way, cols, warps, shared_bytes, begin..end);
         }
-        let mut parameters = vec![
-            pointer(&x_address),
-            pointer(&y_address),
-            pointer(&rows),
-            pointer(&cols),
-            pointer(&layout),
-            pointer(&options),
-        ];
-        parameters.extend([pointer(&none); 7]);
-        parameters.push(pointer(&scores));
-        let shape = Launch {
-            grid: if way.starts_with("stream") { 1 } else { 2 },
-            block: 32 * warps,
-            cluster: 1,
-            shared_bytes,
-            buffers: &[
-                buffer(x_address, x.len(), false),
-                buffer(y_address, y.len(), true),
-            ],
-        };
-        // SAFETY: parameters: of the types that all entries of attention have; buffers: both live; contract: but for
-        // what must not be read, the row is the buffers'.
-        let outcome = unsafe { launch(kernel, &shape, &parameters) };
-        outcome.unwrap_or_else(|fault| panic!("{way}: {fault}"));
+    }
+}
+
+fn is_not_read(way: &str, cols: u32, warps: u32, shared_bytes: u32, seen: Range<u32>) {
+    let name = format!("attention_{way}_f32_f32");
+    let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).unwrap();
+    let count = cols as usize;
+    // Aligned as vectors are.
+    let (x, bias) = (
+        vec![[0.5f32; 4]; count.div_ceil(4)],
+        vec![[0.0f32; 4]; count.div_ceil(4)],
+    );
+    let keep = vec![[1u8; 16]; count.div_ceil(16)];
+    let mut y = vec![7.0f32; count];
+    // Whole vectors, where those are read at once.
+    let vector = if cols.is_multiple_of(4) { 4 } else { 1 };
+    let first = u64::from(seen.start / vector * vector);
+    let after = u64::from(seen.end.next_multiple_of(vector));
+    let part = |address: usize, size: u64| Buffer {
+        address: address as u64 + first * size,
+        bytes: (after - first) * size,
+        writable: false,
+    };
+    let (x_address, bias_address, keep_address, y_address) = (
+        x.as_ptr().expose_provenance(),
+        bias.as_ptr().expose_provenance(),
+        keep.as_ptr().expose_provenance(),
+        y.as_mut_ptr().expose_provenance(),
+    );
+    let scores = KernelScores {
+        reach: Reach {
+            begin: seen.start as i32,
+            end: seen.end as i32,
+        },
+        bias: Bias::F32,
+        bias_step: 1,
+        has: KernelScores::KEEP,
+        keep_step: 1,
+        ..KernelScores::default()
+    };
+    // A block too many would be at a second row, for which there is no memory.
+    let layout = RowLayout::new(&[(2, 1 << 20, 1 << 20)]);
+    let (rows, options, none) = (1u32, Options::default(), 0u64);
+    fn pointer<T>(value: &T) -> *const c_void {
+        core::ptr::from_ref(value).cast()
+    }
+    let mut parameters = vec![
+        pointer(&x_address),
+        pointer(&y_address),
+        pointer(&rows),
+        pointer(&cols),
+        pointer(&layout),
+        pointer(&options),
+        pointer(&bias_address),
+        pointer(&keep_address),
+    ];
+    parameters.extend([pointer(&none); 5]);
+    parameters.push(pointer(&scores));
+    let shape = Launch {
+        grid: if way.starts_with("stream") { 1 } else { 2 },
+        block: 32 * warps,
+        cluster: 1,
+        shared_bytes,
+        buffers: &[
+            part(x_address, 4),
+            part(bias_address, 4),
+            part(keep_address, 1),
+            Buffer {
+                address: y_address as u64,
+                bytes: 4 * u64::from(cols),
+                writable: true,
+            },
+        ],
+    };
+    // SAFETY: parameters: of the types that all entries of attention have; buffers: all live; contract: but for
+    // what must not be read, the rows are the buffers'.
+    let outcome = unsafe { launch(kernel, &shape, &parameters) };
+    outcome.unwrap_or_else(|fault| panic!("{way}, {cols}, {seen:?}: {fault}"));
+    let expected = 1.0 / seen.len() as f32;
+    for (key, y) in (0..cols).zip(y) {
+        let expected = if seen.contains(&key) { expected } else { 0.0 };
         assert!(
-            y[..101].iter().all(|&y| (y - 1.0 / 101.0).abs() < 1e-8),
-            "{way}"
+            (y - expected).abs() <= 1e-7 * expected,
+            "{way}, {cols}, {seen:?}: {y} at {key}"
         );
-        assert!(y[101..].iter().all(|&y| y == 0.0), "{way}");
     }
 }
 
