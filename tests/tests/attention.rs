@@ -99,6 +99,23 @@ fn nothing_masked_is_the_plain_softmax() {
     }
 }
 
+/// The same of chunks so far apart that exponentials relative to their own maximum go through a factor more.
+#[test]
+fn chunks_far_apart_are_those_of_the_plain_softmax() {
+    let device = Device::emulator();
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        for gap in [25.0, 43.0] {
+            for cols in [3072, 3071] {
+                let x = contents(&[1, cols], Content::Levels { gap }, &mut Random::new(5));
+                let scores = Scores::new(types, x);
+                let given = expect(&scores, Asked::Softmax);
+                let bits = plain(&device, &scores);
+                assert_eq!(given.rows, bits, "{types:?}, {cols} columns");
+            }
+        }
+    }
+}
+
 /// What `Softmax::forward_as` gives.
 fn plain(device: &Device, scores: &Scores) -> Vec<u32> {
     let shape = &scores.x.shape;
@@ -231,22 +248,43 @@ fn partial_of(z: [f32; 4], sink: f32, finely: bool) -> Partial {
     part.merge(Partial::of(sink, sum))
 }
 
-/// The logarithm of its sum, whose maximum is not too large for exponentials.
-fn log_of_sum(z: [f32; 4], sink: f32) -> f32 {
-    let mut whole = partial_of(z, sink, false);
-    let one = Full::exp(whole.max, Reference::of_max(whole.max));
-    let is_small = whole.max.abs() < 1.0 && whole.sum.hi < core::f32::consts::E * one;
-    let mut rest_of_one = 0.0;
-    if is_small {
-        whole = partial_of(z, sink, true);
-        rest_of_one = Full::rest(whole.max, Reference::of_max(whole.max));
-    }
+/// The logarithm of its sum relative to its maximum, which is not too large for exponentials.
+fn log_of_relative_sum(whole: Partial, finely: bool) -> Pair {
+    let reference = Reference::of_max(whole.max);
+    let one = Full::exp(whole.max, reference);
+    let rest_of_one = match finely {
+        true => Full::rest(whole.max, reference),
+        false => 0.0,
+    };
     let quotient = whole.sum.hi / one;
     let missing =
         quotient.mul_add(-one, whole.sum.hi) + quotient.mul_add(-rest_of_one, whole.sum.lo);
-    let log = ln_pair(Pair::two_sum(quotient, missing / one));
-    let sum = Pair::two_sum(whole.max, log.hi);
+    ln_pair(Pair::two_sum(quotient, missing / one))
+}
+
+/// The logarithm of its sum.
+fn log_of_sum(z: [f32; 4], sink: f32) -> f32 {
+    let whole = partial_of(z, sink, false);
+    let max = whole.max;
+    let one = Full::exp(max, Reference::of_max(max));
+    let log = if max.abs() < 1.0 && whole.sum.hi < core::f32::consts::E * one {
+        log_of_relative_sum(partial_of(z, sink, true), true)
+    } else {
+        log_of_relative_sum(whole, false)
+    };
+    let sum = Pair::two_sum(max, log.hi);
     sum.hi + (sum.lo + log.lo)
+}
+
+/// The logarithms of its softmax.
+fn logs_of(z: [f32; 4], sink: f32) -> [f32; 4] {
+    let whole = partial_of(z, sink, false);
+    let log = log_of_relative_sum(whole, false);
+    z.map(|z| {
+        let below = Pair::two_sum(z, -whole.max);
+        let result = Pair::two_sum(below.hi, -log.hi);
+        result.hi + (result.lo + (below.lo - log.lo))
+    })
 }
 
 /// Exactly where the maximum is below 1 and the sum below e times its exponential: there alone exponentials and their
@@ -287,6 +325,21 @@ fn small_logarithms_of_sums_have_the_rests_of_exponentials_in_them() {
     for (row, z) in keys.as_chunks().0.iter().enumerate() {
         let (got, expected) = (f32::from_bits(given.sums[row]), log_of_sum(*z, sinks[row]));
         assert_eq!(got, expected, "of {z:?} and the sink {}", sinks[row]);
+    }
+    let logs = scores.run(&device, None, Asked::Log).unwrap().unwrap();
+    for (row, (z, got)) in keys
+        .as_chunks()
+        .0
+        .iter()
+        .zip(self::rows(&logs).chunks(4))
+        .enumerate()
+    {
+        assert_eq!(
+            got,
+            logs_of(*z, sinks[row]),
+            "of {z:?} and the sink {}",
+            sinks[row]
+        );
     }
 }
 
