@@ -1225,9 +1225,13 @@ mod tests {
                         }
                     }
                 };
-            let plan = |rows, cols, gap, forced, reproducible| {
-                let (shape, strides) = ([rows, cols], [cols + gap, 1]);
-                let problem = Problem::new(&shape, (input, &strides), (output, &strides))?;
+            let with_gaps = |rows, cols, gaps: (usize, usize)| {
+                let (x, y) = ([cols + gaps.0, 1], [cols + gaps.1, 1]);
+                let problem = Problem::new(&[rows, cols], (input, &x), (output, &y))?;
+                Plan::new(&problem, properties, None, false)
+            };
+            let plan = |rows, cols, forced, reproducible| {
+                let problem = Problem::packed(&[rows, cols], input, output)?;
                 Plan::new(&problem, properties, forced, reproducible)
             };
             // Short rows at both sides of every edge, then whole chunks and a vector more, both less `less`.
@@ -1240,23 +1244,29 @@ mod tests {
                 both.into_iter().collect()
             };
             section("aligned", &edges(0, &chunks), &|cols| {
-                plan(1000, cols, 0, None, false)
+                plan(1000, cols, None, false)
             });
-            section("aligned, few", &chunks, &|cols| {
-                plan(16, cols, 0, None, false)
-            });
+            section("aligned, few", &chunks, &|cols| plan(16, cols, None, false));
             section("unaligned", &edges(7, &chunks), &|cols| {
-                plan(1000, cols, 0, None, false)
+                plan(1000, cols, None, false)
             });
             section("unaligned, with gaps", &edges(7, &[]), &|cols| {
-                plan(1000, cols, 8, None, false)
+                with_gaps(1000, cols, (8, 8))
             });
+            // Rows of results that begin at so many bytes, and no more.
+            for bytes in [4, 8, 16] {
+                let gap = bytes / output.size_bytes();
+                let lengths = [16, 64, 1024, 4096, 16_384, 65_536];
+                section(&format!("results at {bytes} bytes"), &lengths, &|cols| {
+                    with_gaps(1000, cols, (0, gap))
+                });
+            }
             if input == output && input != DType::F32 {
                 section("aligned, reproducible", &chunks, &|cols| {
-                    plan(1000, cols, 0, None, true)
+                    plan(1000, cols, None, true)
                 });
                 section("unaligned, reproducible", &edges(7, &chunks), &|cols| {
-                    plan(1000, cols, 0, None, true)
+                    plan(1000, cols, None, true)
                 });
             }
             for way in Way::ALL {
@@ -1264,7 +1274,7 @@ mod tests {
                     [1, 2, 9, 17, 24, 25, 33, 65, 129, 257].map(|chunks| chunks * 1024 - 8);
                 let lengths = [&[0, 1, 33, 57, 65], &chunks[..]].concat();
                 section(&format!("{way} forced"), &lengths, &|cols| {
-                    plan(1000, cols, 0, Some(way), false)
+                    plan(1000, cols, Some(way), false)
                 });
             }
             for (ability, way) in [

@@ -240,8 +240,21 @@ fn fast_exponentials_at_the_end_of_a_chunk() {
         let cols = 4 * 1024 + more;
         let at = Placement::packed(&[2], cols, GUARD + skew);
         let case = Case::new(BF16, &[2], cols).x_at(at.clone()).y_at(at);
-        let case = case.fill_with(NORMAL, more as u64);
-        checked(checks, || runner.check(&case));
+        checked(checks, || {
+            runner.check(&case.clone().fill_with(NORMAL, more as u64))
+        });
+        for nan_policy in [NanPolicy::Propagate, NanPolicy::Ignore] {
+            let op = Op {
+                nan_policy,
+                scale: -0.5,
+                ..Op::default()
+            };
+            runner.check(&case.clone().op(op).fill(|_| {
+                let mut row = NORMAL.row(cols, &mut Random::new(more as u64));
+                row[cols - 1] = f32::NAN;
+                row
+            }));
+        }
     }
     runner.finish();
 }
