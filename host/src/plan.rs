@@ -1336,6 +1336,37 @@ mod tests {
     }
 
     #[test]
+    fn the_grid_is_that_of_the_largest_launch() {
+        let grid = |shape: &[usize]| {
+            let problem = Problem::packed(shape, DType::F32, DType::F32).unwrap();
+            let plan = Plan::new(&problem, &large(), Some(Way::Block), false).unwrap();
+            (plan.grid(), plan.launches())
+        };
+        assert_eq!(grid(&[5, 3]), (5, 1));
+        assert_eq!(grid(&[MAX_GRID as usize + 7, 3]), (MAX_GRID, 2));
+        for none in [&[0, 3][..], &[5, 0]] {
+            assert_eq!(grid(none), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_way_that_not_even_a_row_of_one_fits_has_the_limit_0() {
+        let tiny = DeviceProperties {
+            max_shared_bytes_per_block: 15,
+            ..large()
+        };
+        let problem = Problem::packed(&[7, 5], DType::F32, DType::F32).unwrap();
+        for way in [Way::Block, Way::Staged, Way::Split, Way::Stream] {
+            for plan in [
+                Plan::new(&problem, &tiny, Some(way), false),
+                Plan::of_scores(&problem, &tiny, Some(way), Ability::Logs, (1, 7)),
+            ] {
+                assert!(matches!(plan, Err(Error::WayNotPossible { limit: 0, .. })));
+            }
+        }
+    }
+
+    #[test]
     fn a_device_without_clusters_never_splits() {
         for cols in [40_000, 262_144] {
             assert_eq!(
