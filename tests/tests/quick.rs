@@ -2,12 +2,15 @@
 //! for `cargo xtask mutate`, which has no time for the long suites.
 
 use cuda_std::emulator::{Checks, checked};
-use warp_softmax::{DType, FullyMasked, NanPolicy};
+use kernels_gpu::options::Options;
+use warp_softmax::{DType, Device, FullyMasked, NanPolicy};
+use warp_softmax_tests::backend::{self, Choice};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
-use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::Op;
 use warp_softmax_tests::random::Random;
+use warp_softmax_tests::reference;
 use warp_softmax_tests::runner::Runner;
 
 const F32: (DType, DType) = (DType::F32, DType::F32);
@@ -61,6 +64,38 @@ fn every_pair_of_types() {
         }
     }
     runner.finish();
+}
+
+/// Not only those of every way, but of the trees that the documentation promises.
+#[test]
+fn bits_are_those_of_the_documented_trees() {
+    let device = Device::emulator();
+    for types in PAIRS {
+        for (rows, cols) in [
+            (20, 1),
+            (20, 20),
+            (20, 61),
+            (9, 130),
+            (9, 500),
+            (9, 1000),
+            (9, 1024),
+            (2, 1025),
+            (2, 3000),
+            (1, 33_001),
+            (1, 35_840),
+        ] {
+            for content in [NORMAL, Content::Near { centre: 3e9 }] {
+                let case = Case::new(types, &[rows], cols).fill_with(content, 9);
+                let ran = backend::run(&device, &case, Choice::Reproducible).unwrap();
+                for (r, x) in case.input_rows().enumerate() {
+                    let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
+                    let expected = reference::softmax(&x, types, &Options::default());
+                    let got = &ran.bits[r * cols..][..cols];
+                    assert_eq!(got, expected, "{cols} columns, {types:?}, {}", ran.plan);
+                }
+            }
+        }
+    }
 }
 
 /// Chunks so far apart that their results are subnormal, and past that.

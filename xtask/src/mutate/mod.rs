@@ -90,9 +90,13 @@ impl Shard {
 pub fn run(Shard { index, count }: Shard, only: &str) -> Result<(), Error> {
     let work = workspace().join("target/mutants");
     let mutants = write_tree(&work.join("tree"))?;
+    let explained = explained();
+    // Of sources that have changed since.
+    if let Some(name) = explained.iter().find(|name| !mutants.contains(name)) {
+        return Err(format!("{EXPLAINED} has `{name}`, and there is no such mutant").into());
+    }
     let tests = tests(&work)?;
     let mut results = read_results()?;
-    let explained = explained();
     println!("{} mutants, {} tests", mutants.len(), tests.len());
     for (number, mutant) in mutants.iter().enumerate() {
         let is_settled = explained.contains(mutant)
