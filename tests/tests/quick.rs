@@ -66,35 +66,53 @@ fn every_pair_of_types() {
     runner.finish();
 }
 
-/// Not only those of every way, but of the trees that the documentation promises.
-#[test]
-fn bits_are_those_of_the_documented_trees() {
+/// Not only do all ways give the same bits, they give those of the trees that the documentation promises.
+fn bits_are_those_of_the_trees(types: (DType, DType), shapes: &[(usize, usize)], content: Content) {
     let device = Device::emulator();
-    for types in PAIRS {
-        for (rows, cols) in [
-            (20, 1),
-            (20, 20),
-            (20, 61),
-            (9, 130),
-            (9, 500),
-            (9, 1000),
-            (9, 1024),
-            (2, 1025),
-            (2, 3000),
-            (1, 33_001),
-            (1, 35_840),
-        ] {
-            for content in [NORMAL, Content::Near { centre: 3e9 }] {
-                let case = Case::new(types, &[rows], cols).fill_with(content, 9);
-                let ran = backend::run(&device, &case, Choice::Reproducible).unwrap();
-                for (r, x) in case.input_rows().enumerate() {
-                    let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
-                    let expected = reference::softmax(&x, types, &Options::default());
-                    let got = &ran.bits[r * cols..][..cols];
-                    assert_eq!(got, expected, "{cols} columns, {types:?}, {}", ran.plan);
-                }
-            }
+    for &(rows, cols) in shapes {
+        let case = Case::new(types, &[rows], cols).fill_with(content, 9);
+        let ran = backend::run(&device, &case, Choice::Reproducible).unwrap();
+        for (r, x) in case.input_rows().enumerate() {
+            let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
+            let expected = reference::softmax(&x, types, &Options::default());
+            let got = &ran.bits[r * cols..][..cols];
+            assert_eq!(got, expected, "{cols} columns, {types:?}, {}", ran.plan);
         }
+    }
+}
+
+/// Sums of f32 show in 16-bit results, the longer the row the sooner; of the two, f16 has more bits to show them in.
+#[test]
+fn bits_are_those_of_the_trees_in_a_warp() {
+    for input in [DType::F32, DType::F16] {
+        let shapes = [(20, 500), (20, 1000), (20, 1024)];
+        bits_are_those_of_the_trees((input, DType::F16), &shapes, NORMAL);
+    }
+}
+
+#[test]
+fn bits_are_those_of_the_trees_in_short_rows() {
+    for types in PAIRS {
+        let shapes = [(20, 1), (20, 20), (20, 61), (9, 130)];
+        bits_are_those_of_the_trees(types, &shapes, NORMAL);
+    }
+}
+
+#[test]
+fn bits_are_those_of_the_trees_of_chunks() {
+    for types in PAIRS {
+        bits_are_those_of_the_trees(types, &[(2, 1025), (2, 3000)], NORMAL);
+    }
+    let shapes = [(1, 33_001), (1, 35_840)];
+    bits_are_those_of_the_trees(F32, &shapes, NORMAL);
+    bits_are_those_of_the_trees((DType::F16, DType::F16), &shapes, NORMAL);
+}
+
+#[test]
+fn bits_are_those_of_the_trees_less_the_maximum() {
+    let content = Content::Near { centre: 3e9 };
+    for types in [F32, BF16] {
+        bits_are_those_of_the_trees(types, &[(2, 61), (2, 1000), (2, 3000)], content);
     }
 }
 
@@ -199,7 +217,7 @@ fn rows_of_one_value_beside_others(types: (DType, DType)) {
         seed: Some(3),
         ..Checks::ALL
     };
-    for cols in [1, 2, 5, 13, 20, 33, 61, 70, 127, 250, 333] {
+    for cols in [1, 2, 5, 11, 13, 20, 33, 35, 61, 70, 127, 250, 333] {
         for odd in [0, 1] {
             let mut random = Random::new(cols as u64);
             let case = Case::new(types, &[5], cols).fill(|r| {
@@ -292,6 +310,25 @@ fn fast_exponentials_at_the_end_of_a_chunk() {
         }
     }
     runner.finish();
+}
+
+/// Whether results go straight to where they belong or through the stage: those of a chunk that is a single element, and
+/// those of its neighbour that share a vector with it.
+#[test]
+fn fast_exponentials_of_a_last_element() {
+    let device = Device::emulator();
+    let cols = 4 * 1024 + 1;
+    for skew in [1, 4, 7] {
+        let at = Placement::packed(&[1], cols, GUARD + skew);
+        let case = Case::new(BF16, &[1], cols).x_at(at.clone()).y_at(at);
+        let case = case.fill_with(NORMAL, 6);
+        let ran = backend::run(&device, &case, Choice::Default).unwrap();
+        let row = case.input_rows().next().unwrap();
+        let x: Vec<f32> = row.iter().map(|&bits| DType::BF16.value(bits)).collect();
+        let expected = reference::softmax(&x, BF16, &Options::default());
+        let mut pairs = ran.bits.iter().zip(&expected);
+        assert!(pairs.all(|(a, b)| a.abs_diff(*b) <= 1), "{}", ran.plan);
+    }
 }
 
 /// Every way, with nothing that two threads of a block do in shared memory left to chance. Rows too large for
