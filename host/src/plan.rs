@@ -1367,6 +1367,25 @@ mod tests {
     }
 
     #[test]
+    fn clusters_of_two_are_clusters() {
+        let pairs = DeviceProperties {
+            max_cluster_blocks: 2,
+            ..large()
+        };
+        let problem = |cols| Problem::packed(&[100, cols], DType::F32, DType::F32).unwrap();
+        let shape = |plan: Plan| (plan.way(), plan.blocks_per_row(), plan.threads_per_block());
+        let plan = |cols, way| Plan::new(&problem(cols), &pairs, way, false).unwrap();
+        assert_eq!(shape(plan(32_768, None)), (Way::SplitParked, 2, 256));
+        assert_eq!(shape(plan(32_767, None)), (Way::SplitStaged, 2, 256));
+        // Five chunks for each block, two for each warp.
+        let nine = plan(9 * 1024, Some(Way::SplitParked));
+        assert_eq!(shape(nine), (Way::SplitParked, 2, 96));
+        let ability = Ability::Masks;
+        let scores = Plan::of_scores(&problem(40_000), &pairs, None, ability, (1, 100));
+        assert_eq!(shape(scores.unwrap()), (Way::Split, 2, 640));
+    }
+
+    #[test]
     fn a_device_without_clusters_never_splits() {
         for cols in [40_000, 262_144] {
             assert_eq!(

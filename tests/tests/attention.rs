@@ -620,7 +620,15 @@ fn what_is_not_seen_is_not_read() {
         ("block_log", 5001, 5, 5 * (4096 + 16)),
         ("stream_log", 5000, 16, 16 * 4096 + 512),
     ] {
-        for (begin, end) in [(0, 101), (130, 259), (255, 257), (899, cols), (999, 1000)] {
+        // Where a vector begins or ends, and where none does.
+        for (begin, end) in [
+            (0, 101),
+            (128, 259),
+            (130, 260),
+            (253, 257),
+            (899, cols),
+            (999, 1000),
+        ] {
             is_not_read(way, cols, warps, shared_bytes, begin..end);
         }
     }

@@ -93,7 +93,8 @@ fn bits_are_those_of_the_trees_in_a_warp() {
 #[test]
 fn bits_are_those_of_the_trees_in_short_rows() {
     for types in PAIRS {
-        let shapes = [(20, 1), (20, 20), (20, 61), (9, 130)];
+        // Two warps of lanes with a row each, which have one, three or all elements of their last vector.
+        let shapes = [(20, 1), (70, 11), (70, 35), (20, 61), (9, 130)];
         bits_are_those_of_the_trees(types, &shapes, NORMAL);
     }
 }
