@@ -4,7 +4,8 @@ use cuda_std::ext::U32x4;
 use kernels_gpu::element::{Bf16, Element, F16, F32};
 use kernels_gpu::exp::{Accuracy, Full, Half, Reference, Short};
 use kernels_gpu::ln::{ln, ln_pair};
-use kernels_gpu::online::Pair;
+use kernels_gpu::online::{Outcome, Pair, Partial};
+use kernels_gpu::options::Options;
 use kernels_gpu::tanh::{soft_cap, tanh};
 use warp_softmax::DType;
 use warp_softmax_tests::format::Format;
@@ -111,6 +112,17 @@ fn sum_of_bits<const N: usize>(
     })
 }
 
+/// The result of `x` in a row whose maximum is 0, and whose sum is of the size of `x`.
+fn result(x: f32) -> f32 {
+    let reference = Reference::of_max(0.0);
+    let hi = (1.0 - x) * Full::exp(0.0, reference);
+    let sum = Pair { hi, lo: 3e-8 * hi };
+    match Outcome::of(Partial { max: 0.0, sum }, 1, &Options::default()) {
+        Outcome::Normalise(normaliser) => normaliser.apply::<Full>(Full::exp(x, reference)),
+        Outcome::Fill(value) => value,
+    }
+}
+
 /// They are the same on every machine, since nothing but IEEE operations makes them. Where a function is changed, so is
 /// what stands here.
 #[test]
@@ -140,6 +152,7 @@ fn every_function_has_the_bits_that_it_always_had() {
         ("Full::rest", sum_of_bits(below(), |x| [Full::rest(x, of)])),
         ("Half::exp", sum_of_bits(below(), |x| [Half::exp(x, of)])),
         ("Short::exp", sum_of_bits(below(), |x| [Short::exp(x, of)])),
+        ("results", sum_of_bits(below(), |x| [result(x)])),
     ];
     let expected = [
         ("ln", 0x723b_76a8_9967_9641),
@@ -150,6 +163,7 @@ fn every_function_has_the_bits_that_it_always_had() {
         ("Full::rest", 0x8cdd_5740_85a3_7343),
         ("Half::exp", 0x5532_7d16_0495_6bb9),
         ("Short::exp", 0x624c_1aa2_18fb_4011),
+        ("results", 0xeb19_1513_6be8_af0b),
     ];
     assert_eq!(sums, expected);
 }

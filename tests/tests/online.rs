@@ -5,6 +5,7 @@ use kernels_gpu::exp::{
 };
 use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::{FullyMasked, Options};
+use kernels_gpu::tile::Tile;
 use proptest::prelude::*;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
@@ -140,6 +141,14 @@ fn a_nan_part_makes_the_whole_nan() {
             Err(format!("{whole:?}"))
         }
     });
+}
+
+#[test]
+fn sums_that_are_no_pairs_have_no_low_part() {
+    let pair = |hi| Pair { hi, lo: 0.0 };
+    assert_eq!(pair(3.0).plus::<Short>(pair(4.0)), pair(7.0));
+    let tile = Tile::<32, 1, 4>::of(0, [[1.0, 2.0, 3.0, 4.0]]);
+    assert_eq!(tile.vector_sum::<Short>(0, None), pair(10.0));
 }
 
 #[test]
