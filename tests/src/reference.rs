@@ -44,6 +44,11 @@ fn row<A: Accuracy>(x: &[f32], vector: usize, options: &Options) -> Vec<f32> {
     results.collect()
 }
 
+/// What a chunk with these numbers, in vectors of so many, tells the others.
+pub fn partial<A: Accuracy>(z: &[f32], vector: usize) -> Partial {
+    chunk_of::<A>(z, vector).2
+}
+
 /// A chunk's maximum, its exponentials relative to that, and what it tells the others.
 fn chunk_of<A: Accuracy>(z: &[f32], vector: usize) -> (f32, Vec<f32>, Partial) {
     let max = z.iter().fold(f32::NEG_INFINITY, |max, &z| max.max(z));

@@ -399,13 +399,15 @@ fn entries_of_a_kind_agree(
 
 const NORMAL: Content = Content::Normal { sigma: 4.0 };
 
-/// Exponentials of which the last bits depend on the maximum that they are relative to: the row's, in every entry.
+/// Exponentials of which the last bits depend on the maximum that they are relative to: the row's, in every entry. They
+/// differ where a chunk is so far below the row that one of the two is a power of four or more nearer to 0, and few results
+/// of 16 bits show it.
 #[test]
 fn fast_entries_give_the_same_bits_whatever_the_chunks_maxima() {
-    let types = (DType::F16, DType::F16);
-    for gap in [2.0, 5.0] {
+    for gap in [15.0, 18.0, 21.0] {
         let content = Content::Levels { gap };
-        assert!(entries_of_a_kind_agree(types, 4096, content, 1, true) >= 8);
+        let ran = entries_of_a_kind_agree((DType::BF16, DType::BF16), 16_384, content, 1, true);
+        assert!(ran >= 8);
     }
 }
 

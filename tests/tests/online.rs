@@ -278,6 +278,18 @@ fn a_single_element_gives_exactly_1() {
     }
 }
 
+/// A thousand terms that are each too small for the high part of a sum are in its low part, which is no small part then.
+#[test]
+fn low_parts_of_sums_count() {
+    for share in [2f32.powi(-9), 2f32.powi(-12), -2f32.powi(-10)] {
+        let (hi, lo) = (one(), one() * share);
+        let got = result::<Full>(0.0, 0.0, 0.0, Pair { hi, lo });
+        let expected = 1.0 / (1.0 + f64::from(share));
+        let error = (f64::from(got) - expected).abs() / expected;
+        assert!(error <= f64::powi(2.0, -24), "{got} for {expected}");
+    }
+}
+
 #[test]
 fn elements_of_an_empty_part_are_0() {
     // A part of -inf alone, and one too far below to refer to, beside a live one.

@@ -355,6 +355,22 @@ fn no_races(types: (DType, DType), lengths: &[usize]) {
     runner.finish();
 }
 
+/// Rows of two warps, whose shares of the block's memory the larger of two types decides.
+#[test]
+fn no_races_between_warps_of_packed_rows() {
+    let checks = Checks {
+        seed: Some(1),
+        ..Checks::ALL
+    };
+    for types in [F32_TO_BF16, (DType::BF16, DType::F32)] {
+        for cols in [5, 35] {
+            let case = Case::new(types, &[70], cols).fill_with(NORMAL, 8);
+            let run = || backend::run(&Device::emulator(), &case, Choice::Reproducible);
+            checked(checks, run).unwrap();
+        }
+    }
+}
+
 #[test]
 fn no_races_in_f32() {
     no_races(F32, &[33, 1000, 2052, 2053]);

@@ -46,13 +46,14 @@ const FILES: [&str; 20] = [
 ];
 
 /// The suites that look at what the kernels and the plan do, without taking long.
-const SUITES: [&str; 6] = [
+const SUITES: [&str; 7] = [
     "attention",
     "entries",
     "exp",
     "functions",
     "online",
     "quick",
+    "tiles",
 ];
 
 /// Tests of a mutant that take longer than this together are left out.
