@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exchange::{Block, Cluster, Exchange};
+use kernels_gpu::exp::{Accuracy, Fast, Reference};
+use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::Options;
 use kernels_gpu::reduce::WARP;
 use kernels_gpu::row::RowLayout;
@@ -339,58 +341,51 @@ fn run(
 /// All entries of a pair of types agree, to the bit and with the oracle, in every size of block; so do,
 /// among themselves, those that use the GPU's own exponential. The number of launches.
 fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usize) -> usize {
-    let agree = |fast| entries_of_a_kind_agree(types, cols, content, rows, fast);
-    agree(false) + agree(true)
-}
-
-/// Those alone that use the GPU's own exponential, or those that do not.
-fn entries_of_a_kind_agree(
-    types: (DType, DType),
-    cols: usize,
-    content: Content,
-    rows: usize,
-    fast: bool,
-) -> usize {
     let mut random = Random::new(cols as u64);
     let x: Vec<u32> = (0..rows)
         .flat_map(|_| content.row(cols, &mut random))
         .map(|x| types.0.finite_bits(x))
         .collect();
     let mut ran = 0;
-    let mut first: Option<(String, Vec<u32>)> = None;
-    let entries = kernels().map(Entry::parse);
-    for entry in entries.filter(|entry| (entry.input, entry.output) == types && entry.fast == fast)
-    {
-        // Aligned, and input and output in turn not.
-        let skews = [(0, 0), (3, 0), (0, 1)];
-        for (geometry, skew) in entry
-            .geometries(cols)
-            .into_iter()
-            .zip(skews.into_iter().cycle())
+    for fast in [false, true] {
+        let mut first: Option<(String, Vec<u32>)> = None;
+        let entries = kernels().map(Entry::parse);
+        for entry in
+            entries.filter(|entry| (entry.input, entry.output) == types && entry.fast == fast)
         {
-            let skew = if matches!(entry.way, Way::Parked | Way::SplitParked) {
-                (0, 0)
-            } else {
-                skew
-            };
-            let got = run(&entry, geometry, &x, cols, skew);
-            let label = format!("{} as {geometry:?}, skewed by {skew:?}", entry.kernel.name);
-            ran += 1;
-            let Some((there, expected)) = &first else {
-                for (got, x) in got.chunks(cols).zip(x.chunks(cols)) {
-                    let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
-                    let checked =
-                        oracle::compare(types.1, got, &oracle::softmax(&x, &Op::default()));
-                    checked.unwrap_or_else(|what| panic!("{label}: {cols} of {content:?}: {what}"));
+            // Aligned, and input and output in turn not.
+            let skews = [(0, 0), (3, 0), (0, 1)];
+            for (geometry, skew) in entry
+                .geometries(cols)
+                .into_iter()
+                .zip(skews.into_iter().cycle())
+            {
+                let skew = if matches!(entry.way, Way::Parked | Way::SplitParked) {
+                    (0, 0)
+                } else {
+                    skew
+                };
+                let got = run(&entry, geometry, &x, cols, skew);
+                let label = format!("{} as {geometry:?}, skewed by {skew:?}", entry.kernel.name);
+                ran += 1;
+                let Some((there, expected)) = &first else {
+                    for (got, x) in got.chunks(cols).zip(x.chunks(cols)) {
+                        let x: Vec<f32> = x.iter().map(|&bits| types.0.value(bits)).collect();
+                        let checked =
+                            oracle::compare(types.1, got, &oracle::softmax(&x, &Op::default()));
+                        checked.unwrap_or_else(|what| {
+                            panic!("{label}: {cols} of {content:?}: {what}")
+                        });
+                    }
+                    first = Some((label, got));
+                    continue;
+                };
+                if let Some(i) = got.iter().zip(expected).position(|(a, b)| a != b) {
+                    let (here, there_bits) = (got[i], expected[i]);
+                    panic!(
+                        "{cols} of {content:?}, element {i}: {there_bits:#x} from {there}, {here:#x} from {label}"
+                    );
                 }
-                first = Some((label, got));
-                continue;
-            };
-            if let Some(i) = got.iter().zip(expected).position(|(a, b)| a != b) {
-                let (here, there_bits) = (got[i], expected[i]);
-                panic!(
-                    "{cols} of {content:?}, element {i}: {there_bits:#x} from {there}, {here:#x} from {label}"
-                );
             }
         }
     }
@@ -399,16 +394,56 @@ fn entries_of_a_kind_agree(
 
 const NORMAL: Content = Content::Normal { sigma: 4.0 };
 
-/// Exponentials of which the last bits depend on the maximum that they are relative to: the row's, in every entry. They
-/// differ where a chunk is so far below the row that one of the two is a power of four or more nearer to 0, and few results
-/// of 16 bits show it.
-#[test]
-fn fast_entries_give_the_same_bits_whatever_the_chunks_maxima() {
-    for gap in [15.0, 18.0, 21.0] {
-        let content = Content::Levels { gap };
-        let ran = entries_of_a_kind_agree((DType::BF16, DType::BF16), 16_384, content, 1, true);
-        assert!(ran >= 8);
+/// The result of `z`, by the GPU's own exponential relative to a part's maximum.
+fn fast_result(z: f32, part_max: f32, whole: Partial) -> u32 {
+    match Outcome::of(whole, 2, &Options::default()).for_part(part_max, whole.max) {
+        Outcome::Fill(value) => DType::F16.bits(value),
+        Outcome::Normalise(part) => {
+            let e = Fast::exp(z, Reference::of_max(part_max));
+            DType::F16.bits(part.apply::<Fast>(part.rescale(e)))
+        }
     }
+}
+
+/// Of such exponentials the last bits depend on the maximum that they are relative to: the row's, in every entry. One result of
+/// ten thousand shows it, so two that do are looked for.
+#[test]
+fn fast_exponentials_are_relative_to_the_rows_maximum() {
+    let cols = 2 * 1024;
+    let of = |dtype: DType, value| dtype.value(dtype.bits(value));
+    let entries: Vec<Entry> = kernels()
+        .map(Entry::parse)
+        .filter(|entry| (entry.input, entry.output) == (DType::F16, DType::F16) && entry.fast)
+        .collect();
+    let (mut found, mut ran) = (0, 0);
+    for (i, k) in (0..400).flat_map(|i| (0..250).map(move |k| (i, k))) {
+        let [y, z] = [-0.01 * k as f32, -9.7 - 0.01 * i as f32].map(|x| of(DType::F16, x));
+        let e = |x| Fast::exp(x, Reference::of_max(0.0));
+        let sum = Pair {
+            hi: (e(0.0) + e(y)) + e(z),
+            lo: 0.0,
+        };
+        let whole = Partial { max: 0.0, sum };
+        let expected = fast_result(z, 0.0, whole);
+        if expected == fast_result(z, z, whole) {
+            continue;
+        }
+        found += 1;
+        let mut row = vec![f32::NEG_INFINITY; cols];
+        (row[0], row[1], row[1024]) = (0.0, y, z);
+        let x: Vec<u32> = row.iter().map(|&x| DType::F16.bits(x)).collect();
+        for entry in &entries {
+            if let Some(&geometry) = entry.geometries(cols).first() {
+                let got = run(entry, geometry, &x, cols, (0, 0));
+                assert_eq!(got[1024], expected, "{} of {y} and {z}", entry.kernel.name);
+                ran += 1;
+            }
+        }
+        if found == 2 {
+            break;
+        }
+    }
+    assert!(found == 2 && ran >= 2 * 5, "{found} rows, {ran} launches");
 }
 
 fn short_rows(types: (DType, DType)) {
