@@ -24,19 +24,19 @@ macro_rules! sums_of_rows {
             /// `x` has a row of `cols` elements for each group of lanes, `sums` two elements; `cols` is at most the group's.
             #[kernel]
             unsafe fn $name(x: *const f32, sums: *mut f32, cols: u32) {
-                let (group, options) = (u64::from(lane_id() / $lanes), Options::default());
+                let (group, options) = (lane_id() / $lanes, Options::default());
                 // SAFETY: in-bounds: the caller's.
                 let row = unsafe {
-                    Row::<F32>::new(Global::new(x).at(group * u64::from(cols)), cols)
+                    Row::<F32>::new(Global::new(x).at(u64::from(group * cols)), cols)
                 };
                 let mut tile = Tile::<$lanes, $steps, 4>::load(row, 0, &options);
                 let max = tile.max();
                 let half = tile.clone().exponentiate::<Half>(max);
                 let short = tile.exponentiate::<Short>(max);
-                if lane_id() % $lanes == 0 {
+                if lane_id() == group * $lanes {
                     // SAFETY: in-bounds: the caller's.
                     unsafe {
-                        let to = Global::new_mut(sums).at(2 * group);
+                        let to = Global::new_mut(sums).at(u64::from(2 * group));
                         to.store(half.sum.hi);
                         to.at(1).store(short.sum.hi);
                     }
