@@ -572,6 +572,16 @@ fn masks_that_lie_anywhere_are_the_same_masks() {
     }
 }
 
+/// Also where it is less the maximum, with scores too large for exponentials, and where it is 0, which is not none.
+#[test]
+fn a_sink_counts_as_a_key_whatever_its_size() {
+    for size in [0.0f32, 3.0, -100_000.0, 1e6, 3e9] {
+        let mut scores = f32s(Numbers::new(&[1, 1, 1, 4], |_| size));
+        scores.sinks = Some(Numbers::new(&[1], |_| size));
+        assert_eq!(rows(&expect(&scores, Asked::Softmax)), [0.2; 4], "{size}");
+    }
+}
+
 #[test]
 fn a_sink_that_is_nan_is_none_or_makes_its_rows_nan() {
     for nan_policy in [NanPolicy::Ignore, NanPolicy::Propagate] {
@@ -776,13 +786,23 @@ fn a_row_with_nothing_left_follows_the_policy_and_its_neighbour_does_not() {
 
 #[test]
 fn of_infinity_and_of_nan_everything_is_nan() {
-    for value in [f32::INFINITY, f32::NAN] {
-        for keys in [2, 1500] {
-            let scores = f32s(Numbers::new(&[keys], |key| [0.5, value][key % 2]));
-            for asked in Asked::ALL {
-                let Given { rows, sums } = expect(&scores, asked);
-                let nan = DType::F32.canonical_nan();
-                assert!(rows.iter().chain(&sums).all(|&bits| bits == nan));
+    for output in DType::ALL {
+        for value in [f32::INFINITY, f32::NAN] {
+            for keys in [2, 8, 1500] {
+                let x = Numbers::new(&[keys], |key| [0.5, value][key % 2]);
+                let scores = Scores::new((DType::F32, output), x);
+                for asked in Asked::ALL {
+                    let Given { rows, sums } = expect(&scores, asked);
+                    let of_sums = if asked == Asked::Both {
+                        DType::F32
+                    } else {
+                        output
+                    };
+                    let is_nan = |dtype: DType, all: &[u32]| {
+                        all.iter().all(|&bits| bits == dtype.canonical_nan())
+                    };
+                    assert!(is_nan(output, &rows) && is_nan(of_sums, &sums));
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::{self, Op};
 use warp_softmax_tests::random::Random;
+use warp_softmax_tests::reference;
 use warp_softmax_tests::schedule::everywhere;
 
 /// The kernels of the plain softmax: those of attention take other parameters.
@@ -393,6 +394,37 @@ fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usi
 }
 
 const NORMAL: Content = Content::Normal { sigma: 4.0 };
+
+/// Where lanes have no element at all: the plan has fewer lanes for such rows.
+#[test]
+fn packed_entries_hold_rows_shorter_than_their_lanes() {
+    let mut ran = 0;
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        let of_types = |entry: &Entry| (entry.input, entry.output) == types;
+        for entry in kernels().map(Entry::parse).filter(of_types) {
+            let several = entry.shape.is_some_and(|(lanes, _)| lanes > 1);
+            if entry.way != Way::Packed || !several {
+                continue;
+            }
+            for cols in [1, 3, 9] {
+                let mut random = Random::new(cols as u64);
+                let x: Vec<f32> = (0..3 * cols)
+                    .map(|_| types.0.value(types.0.bits(random.normal() as f32)))
+                    .collect();
+                let bits: Vec<u32> = x.iter().map(|&x| types.0.bits(x)).collect();
+                for geometry in entry.geometries(cols) {
+                    let got = run(&entry, geometry, &bits, cols, (1, 3));
+                    for (got, x) in got.chunks(cols).zip(x.chunks(cols)) {
+                        let expected = reference::softmax(x, types, &Options::default());
+                        assert_eq!(got, expected, "{}, {cols} columns", entry.kernel.name);
+                    }
+                    ran += 1;
+                }
+            }
+        }
+    }
+    assert!(ran >= 30, "{ran} launches");
+}
 
 /// The result of `z`, by the GPU's own exponential relative to a part's maximum.
 fn fast_result(z: f32, part_max: f32, whole: Partial) -> u32 {
