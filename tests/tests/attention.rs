@@ -529,17 +529,20 @@ fn masks_that_lie_anywhere_are_the_same_masks() {
     let kept = device.tensor_from(&keep, [1, keys]).unwrap();
     let expected = y(added.view(), kept.view());
     for step in [1, 2, 3] {
-        // Up to where every remainder of an address by 16 and by 17 has been.
-        for offset in 0..68 {
-            let extent = (keys - 1) * step + 1;
-            let (mut biases, mut keeps) =
-                (vec![f32::NAN; offset + extent], vec![true; offset + extent]);
+        // Up to where every remainder of an address by 16 and by 17 has been, from the same address on.
+        const OFFSETS: usize = 68;
+        let extent = (keys - 1) * step + 1;
+        let mut biases = device.zeros::<f32>([OFFSETS + extent]).unwrap();
+        let mut keeps = device.zeros::<bool>([OFFSETS + extent]).unwrap();
+        for offset in 0..OFFSETS {
+            let mut added = vec![f32::NAN; OFFSETS + extent];
+            let mut kept = vec![true; OFFSETS + extent];
             for key in 0..keys {
-                biases[offset + key * step] = bias[key];
-                keeps[offset + key * step] = keep[key];
+                added[offset + key * step] = bias[key];
+                kept[offset + key * step] = keep[key];
             }
-            let biases = device.tensor_from(&biases, [offset + extent]).unwrap();
-            let keeps = device.tensor_from(&keeps, [offset + extent]).unwrap();
+            biases.copy_from(&added).unwrap();
+            keeps.copy_from(&kept).unwrap();
             let at = |address: u64, bytes| {
                 core::ptr::with_exposed_provenance::<u8>(address as usize + offset * bytes)
             };
