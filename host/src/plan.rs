@@ -1174,6 +1174,218 @@ mod tests {
         assert_eq!(shape(100, 262_144, Way::SplitParked), (16, 8));
     }
 
+    /// Chunks at both sides of whatever changes the shape of a block or a cluster.
+    const CHUNKS: [usize; 34] = [
+        1, 2, 3, 4, 5, 8, 9, 10, 12, 13, 16, 17, 24, 25, 32, 33, 40, 41, 48, 49, 64, 65, 80, 81,
+        97, 104, 105, 128, 129, 177, 208, 209, 256, 257,
+    ];
+
+    /// What the plan is for lengths of every kind on devices of every kind, a line where it changes.
+    fn table() -> String {
+        let portable = DeviceProperties {
+            max_shared_bytes_per_block: 99 * 1024,
+            max_cluster_blocks: 8,
+            ..large()
+        };
+        let devices = [("H200", large()), ("99 KiB", portable), ("A100", small())];
+        let types = [
+            (DType::F32, DType::F32),
+            (DType::F32, DType::BF16),
+            (DType::BF16, DType::BF16),
+            (DType::BF16, DType::F32),
+        ];
+        let short = [1, 4, 8, 16, 24, 32, 36, 40, 48, 56, 64, 128, 256, 512];
+        let chunks = CHUNKS.map(|chunks| chunks * CHUNK as usize);
+        let mut table = String::new();
+        for ((device, properties), (input, output)) in devices
+            .iter()
+            .flat_map(|device| types.map(|types| (device, types)))
+        {
+            let of_types = format!("_{input}_{output}");
+            let mut section =
+                |what: &str, lengths: &[usize], plan: &dyn Fn(usize) -> Result<Plan, Error>| {
+                    table += &format!("\n{device}, {input} to {output}: {what}\n");
+                    let mut last = String::new();
+                    for &cols in lengths {
+                        let what = match plan(cols) {
+                            Ok(plan) => format!(
+                                "{} {}x{} {} {} {}",
+                                plan.kernel_name().strip_suffix(&of_types).unwrap(),
+                                plan.blocks_per_row(),
+                                plan.threads_per_block(),
+                                plan.elems_per_thread(),
+                                plan.rows_per_block(),
+                                plan.shared_bytes()
+                            ),
+                            Err(Error::WayNotPossible { limit, .. }) => format!("up to {limit}"),
+                            Err(error) => panic!("{cols}: {error}"),
+                        };
+                        if what != last {
+                            table += &format!("{cols} {what}\n");
+                            last = what;
+                        }
+                    }
+                };
+            let with_gaps = |rows, cols, gaps: (usize, usize)| {
+                let (x, y) = ([cols + gaps.0, 1], [cols + gaps.1, 1]);
+                let problem = Problem::new(&[rows, cols], (input, &x), (output, &y))?;
+                Plan::new(&problem, properties, None, false)
+            };
+            let plan = |rows, cols, forced, reproducible| {
+                let problem = Problem::packed(&[rows, cols], input, output)?;
+                Plan::new(&problem, properties, forced, reproducible)
+            };
+            // Short rows at both sides of every edge, then whole chunks and a vector more, both less `less`.
+            let edges = |less: usize, chunks: &[usize]| -> Vec<usize> {
+                let short = short.iter().flat_map(|&cols| [cols - 1, cols, cols + 1]);
+                let chunks = chunks
+                    .iter()
+                    .flat_map(|&cols| [cols - less, cols + 8 - less]);
+                let both: BTreeSet<usize> = short.chain(chunks).collect();
+                both.into_iter().collect()
+            };
+            section("aligned", &edges(0, &chunks), &|cols| {
+                plan(1000, cols, None, false)
+            });
+            section("aligned, few", &chunks, &|cols| plan(16, cols, None, false));
+            section("unaligned", &edges(7, &chunks), &|cols| {
+                plan(1000, cols, None, false)
+            });
+            section("unaligned, with gaps", &edges(7, &[]), &|cols| {
+                with_gaps(1000, cols, (8, 8))
+            });
+            // Rows of results that begin at so many bytes, and no more.
+            for bytes in [4, 8, 16] {
+                let gap = bytes / output.size_bytes();
+                let lengths = [16, 64, 1024, 4096, 16_384, 65_536];
+                section(&format!("results at {bytes} bytes"), &lengths, &|cols| {
+                    with_gaps(1000, cols, (0, gap))
+                });
+            }
+            if input == output && input != DType::F32 {
+                section("aligned, reproducible", &chunks, &|cols| {
+                    plan(1000, cols, None, true)
+                });
+                section("unaligned, reproducible", &edges(7, &chunks), &|cols| {
+                    plan(1000, cols, None, true)
+                });
+            }
+            for way in Way::ALL {
+                let chunks =
+                    [1, 2, 9, 17, 24, 25, 33, 65, 129, 257].map(|chunks| chunks * 1024 - 8);
+                let lengths = [&[0, 1, 33, 57, 65], &chunks[..]].concat();
+                section(&format!("{way} forced"), &lengths, &|cols| {
+                    plan(1000, cols, Some(way), false)
+                });
+            }
+            for (ability, way) in [
+                (Ability::Masks, None),
+                (Ability::Any, None),
+                (Ability::Logs, None),
+                (Ability::Masks, Some(Way::Block)),
+                (Ability::Masks, Some(Way::Split)),
+            ] {
+                let lengths = [
+                    1, 2, 3, 8, 9, 16, 17, 24, 25, 28, 29, 32, 33, 48, 49, 64, 96, 128, 129,
+                ];
+                let lengths = lengths.map(|chunks| chunks * CHUNK as usize);
+                let lengths = [&[0, 1], &lengths[..], &[256 << 10, (256 << 10) + 1]].concat();
+                let forced = way.map_or(String::new(), |way| format!(", {way} forced"));
+                section(&format!("scores, {ability:?}{forced}"), &lengths, &|cols| {
+                    let problem = Problem::packed(&[100, cols], input, output)?;
+                    Plan::of_scores(&problem, properties, way, ability, (1, 100))
+                });
+            }
+        }
+        table
+    }
+
+    /// Where a change is meant, `WARP_SOFTMAX_DRAW=1 cargo test -p warp-softmax --lib plan::` writes the table anew.
+    #[test]
+    fn every_plan_is_that_of_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/plans.txt");
+        let file = std::fs::read_to_string(path).unwrap();
+        let (head, old) = file.split_once("\n\n").unwrap();
+        let new = table();
+        if std::env::var_os("WARP_SOFTMAX_DRAW").is_some() {
+            return std::fs::write(path, format!("{head}\n{new}")).unwrap();
+        }
+        let (old, new) = (old.trim().lines(), new.trim().lines());
+        for (number, (old, new)) in old.clone().zip(new.clone()).enumerate() {
+            assert_eq!(old, new, "line {number} after the head of {path}");
+        }
+        assert_eq!(old.count(), new.count(), "lines of {path}");
+    }
+
+    /// A block a row for as many rows as a launch may have; with more blocks a row it is not possible.
+    #[test]
+    fn a_launch_has_up_to_2_to_the_31_less_one_blocks() {
+        let rows = MAX_GRID as usize;
+        let problem = Problem::packed(&[rows, 1], DType::F32, DType::F32).unwrap();
+        let plan = |way| Plan::new(&problem, &large(), Some(way), false);
+        let scores = |way| {
+            let ability = Ability::Masks;
+            Plan::of_scores(&problem, &large(), Some(way), ability, (1, MAX_GRID))
+        };
+        for way in [Way::Block, Way::Stream] {
+            assert_eq!(plan(way).unwrap().grid(), MAX_GRID);
+            assert_eq!(scores(way).unwrap().grid(), MAX_GRID);
+        }
+        for split in [plan(Way::Split), scores(Way::Split)] {
+            assert!(matches!(split, Err(Error::WayNotPossible { limit: 0, .. })));
+        }
+    }
+
+    #[test]
+    fn the_grid_is_that_of_the_largest_launch() {
+        let grid = |shape: &[usize]| {
+            let problem = Problem::packed(shape, DType::F32, DType::F32).unwrap();
+            let plan = Plan::new(&problem, &large(), Some(Way::Block), false).unwrap();
+            (plan.grid(), plan.launches())
+        };
+        assert_eq!(grid(&[5, 3]), (5, 1));
+        assert_eq!(grid(&[MAX_GRID as usize + 7, 3]), (MAX_GRID, 2));
+        for none in [&[0, 3][..], &[5, 0]] {
+            assert_eq!(grid(none), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_way_that_not_even_a_row_of_one_fits_has_the_limit_0() {
+        let tiny = DeviceProperties {
+            max_shared_bytes_per_block: 15,
+            ..large()
+        };
+        let problem = Problem::packed(&[7, 5], DType::F32, DType::F32).unwrap();
+        for way in [Way::Block, Way::Staged, Way::Split, Way::Stream] {
+            for plan in [
+                Plan::new(&problem, &tiny, Some(way), false),
+                Plan::of_scores(&problem, &tiny, Some(way), Ability::Logs, (1, 7)),
+            ] {
+                assert!(matches!(plan, Err(Error::WayNotPossible { limit: 0, .. })));
+            }
+        }
+    }
+
+    #[test]
+    fn clusters_of_two_are_clusters() {
+        let pairs = DeviceProperties {
+            max_cluster_blocks: 2,
+            ..large()
+        };
+        let problem = |cols| Problem::packed(&[100, cols], DType::F32, DType::F32).unwrap();
+        let shape = |plan: Plan| (plan.way(), plan.blocks_per_row(), plan.threads_per_block());
+        let plan = |cols, way| Plan::new(&problem(cols), &pairs, way, false).unwrap();
+        assert_eq!(shape(plan(32_768, None)), (Way::SplitParked, 2, 256));
+        assert_eq!(shape(plan(32_767, None)), (Way::SplitStaged, 2, 256));
+        // Five chunks for each block, two for each warp.
+        let nine = plan(9 * 1024, Some(Way::SplitParked));
+        assert_eq!(shape(nine), (Way::SplitParked, 2, 96));
+        let ability = Ability::Masks;
+        let scores = Plan::of_scores(&problem(40_000), &pairs, None, ability, (1, 100));
+        assert_eq!(shape(scores.unwrap()), (Way::Split, 2, 640));
+    }
+
     #[test]
     fn a_device_without_clusters_never_splits() {
         for cols in [40_000, 262_144] {

@@ -132,3 +132,65 @@ fn split<const N: usize>(dims: &[Axis<N>]) -> Split {
     }
     Split { outer: 0, piece: 1 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes(dims: &[(u64, u64)]) -> Axes<1> {
+        let axis = |&(extent, stride): &(u64, u64)| Axis {
+            extent,
+            strides: [stride],
+        };
+        dims.iter().map(axis).collect()
+    }
+
+    /// Every launch has a box of rows, no larger than the first's, and all have all rows once.
+    #[test]
+    fn launches_are_boxes_that_cover_all_rows() {
+        const MOST: u64 = MAX_ROWS as u64;
+        for dims in [
+            // Cut by the extent of one dimension, of two together, and by the number of dimensions.
+            &[(3, 1 << 40), (MOST + 5, 2)][..],
+            &[(3, 1 << 50), (2 * MOST, 1 << 8), (2, 4)],
+            &[(3, 1 << 50), (1 << 20, 1 << 24), (1 << 20, 1)],
+            &[
+                (5, 1 << 40),
+                (3, 1 << 30),
+                (2, 1 << 20),
+                (2, 100),
+                (2, 10),
+                (2, 1),
+            ],
+            &[(3, 1 << 50), (MOST, 1)],
+            &[(MOST, 1)],
+            &[(MOST + 1, 1)],
+        ] {
+            let dims = axes(dims);
+            let all: u64 = dims.iter().map(|axis| axis.extent).product();
+            let count = pieces(&dims);
+            let (mut rows, mut next) = (0, 0);
+            for number in 0..count {
+                let piece = piece(&dims, number);
+                assert!(piece.rows <= self::piece(&dims, 0).rows);
+                assert!(piece.dims().len() <= MAX_DIMS);
+                let inside: u64 = piece
+                    .dims()
+                    .iter()
+                    .map(|&(extent, _)| u64::from(extent))
+                    .product();
+                assert_eq!(u64::from(piece.rows), inside);
+                // Rows are counted in the order of the dimensions: so this is the first that none had so far.
+                let (mut rest, mut first) = (next, 0);
+                for axis in dims.iter().rev() {
+                    first += rest % axis.extent * axis.strides[0];
+                    rest /= axis.extent;
+                }
+                assert_eq!(piece.first, [first], "launch {number} of {dims:?}");
+                rows += inside;
+                next = rows;
+            }
+            assert_eq!(rows, all, "{dims:?}");
+        }
+    }
+}

@@ -134,6 +134,8 @@ impl Content {
         Self::OneLive(2e6, Place::Last),
         Self::Peak { rest: -1e30 },
         Self::Peak { rest: -87.5 },
+        // Each too small for a sum's high part, and together an eighth of a percent.
+        Self::Peak { rest: -13.5 },
         Self::Peak { rest: -1e-7 },
         Self::Levels { gap: 1.0 },
         Self::Levels { gap: 40.0 },

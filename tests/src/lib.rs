@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mod@format`] | data types as the tests know them; the one table of tolerances |
 //! | [`oracle`] | softmax in f64, and the comparison with it |
+//! | [`mod@reference`] | softmax to the bit, by the trees that are promised |
 //! | [`content`], [`random`] | what stands in a row |
 //! | [`conspiracy`] | rows made for the largest error |
 //! | [`case`] | one softmax call, down to where every row lies |
@@ -27,6 +28,7 @@ pub mod lengths;
 pub mod oracle;
 pub mod property;
 pub mod random;
+pub mod reference;
 pub mod runner;
 pub mod schedule;
 pub mod settings;

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exchange::{Block, Cluster, Exchange};
+use kernels_gpu::exp::{Accuracy, Fast, Reference};
+use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::Options;
 use kernels_gpu::reduce::WARP;
 use kernels_gpu::row::RowLayout;
@@ -16,6 +18,7 @@ use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::{self, Op};
 use warp_softmax_tests::random::Random;
+use warp_softmax_tests::reference;
 use warp_softmax_tests::schedule::everywhere;
 
 /// The kernels of the plain softmax: those of attention take other parameters.
@@ -392,27 +395,145 @@ fn entries_agree(types: (DType, DType), cols: usize, content: Content, rows: usi
 
 const NORMAL: Content = Content::Normal { sigma: 4.0 };
 
+/// Where lanes have no element at all: the plan has fewer lanes for such rows.
 #[test]
-fn all_entries_give_the_same_bits_on_short_rows() {
-    for types in PAIRS {
-        let lengths = (1..=40).chain([
-            63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024,
-        ]);
-        let ran: usize = lengths
-            .map(|cols| entries_agree(types, cols, NORMAL, 3))
-            .sum();
-        println!("{types:?}: {ran} launches");
-        assert!(ran > 1000);
+fn packed_entries_hold_rows_shorter_than_their_lanes() {
+    let mut ran = 0;
+    for types in [(DType::F32, DType::F32), (DType::BF16, DType::BF16)] {
+        let of_types = |entry: &Entry| (entry.input, entry.output) == types;
+        for entry in kernels().map(Entry::parse).filter(of_types) {
+            let several = entry.shape.is_some_and(|(lanes, _)| lanes > 1);
+            if entry.way != Way::Packed || !several {
+                continue;
+            }
+            for cols in [1, 3, 9] {
+                let mut random = Random::new(cols as u64);
+                let x: Vec<f32> = (0..3 * cols)
+                    .map(|_| types.0.value(types.0.bits(random.normal() as f32)))
+                    .collect();
+                let bits: Vec<u32> = x.iter().map(|&x| types.0.bits(x)).collect();
+                for geometry in entry.geometries(cols) {
+                    let got = run(&entry, geometry, &bits, cols, (1, 3));
+                    for (got, x) in got.chunks(cols).zip(x.chunks(cols)) {
+                        let expected = reference::softmax(x, types, &Options::default());
+                        assert_eq!(got, expected, "{}, {cols} columns", entry.kernel.name);
+                    }
+                    ran += 1;
+                }
+            }
+        }
+    }
+    assert!(ran >= 30, "{ran} launches");
+}
+
+/// The result of `z`, by the GPU's own exponential relative to a part's maximum.
+fn fast_result(z: f32, part_max: f32, whole: Partial) -> u32 {
+    match Outcome::of(whole, 2, &Options::default()).for_part(part_max, whole.max) {
+        Outcome::Fill(value) => DType::F16.bits(value),
+        Outcome::Normalise(part) => {
+            let e = Fast::exp(z, Reference::of_max(part_max));
+            DType::F16.bits(part.apply::<Fast>(part.rescale(e)))
+        }
     }
 }
 
+/// Of such exponentials the last bits depend on the maximum that they are relative to: the row's, in every entry. One result of
+/// ten thousand shows it, so two that do are looked for.
 #[test]
-fn all_entries_give_the_same_bits_on_long_rows() {
-    for types in PAIRS {
-        for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
-            assert!(entries_agree(types, cols, NORMAL, 1) >= 8);
+fn fast_exponentials_are_relative_to_the_rows_maximum() {
+    let cols = 2 * 1024;
+    let of = |dtype: DType, value| dtype.value(dtype.bits(value));
+    let entries: Vec<Entry> = kernels()
+        .map(Entry::parse)
+        .filter(|entry| (entry.input, entry.output) == (DType::F16, DType::F16) && entry.fast)
+        .collect();
+    let (mut found, mut ran) = (0, 0);
+    for (i, k) in (0..400).flat_map(|i| (0..250).map(move |k| (i, k))) {
+        let [y, z] = [-0.01 * k as f32, -9.7 - 0.01 * i as f32].map(|x| of(DType::F16, x));
+        let e = |x| Fast::exp(x, Reference::of_max(0.0));
+        let sum = Pair {
+            hi: (e(0.0) + e(y)) + e(z),
+            lo: 0.0,
+        };
+        let whole = Partial { max: 0.0, sum };
+        let expected = fast_result(z, 0.0, whole);
+        if expected == fast_result(z, z, whole) {
+            continue;
+        }
+        found += 1;
+        let mut row = vec![f32::NEG_INFINITY; cols];
+        (row[0], row[1], row[1024]) = (0.0, y, z);
+        let x: Vec<u32> = row.iter().map(|&x| DType::F16.bits(x)).collect();
+        for entry in &entries {
+            if let Some(&geometry) = entry.geometries(cols).first() {
+                let got = run(entry, geometry, &x, cols, (0, 0));
+                assert_eq!(got[1024], expected, "{} of {y} and {z}", entry.kernel.name);
+                ran += 1;
+            }
+        }
+        if found == 2 {
+            break;
         }
     }
+    assert!(found == 2 && ran >= 2 * 5, "{found} rows, {ran} launches");
+}
+
+fn short_rows(types: (DType, DType)) {
+    let lengths = (1..=40).chain([
+        63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 513, 777, 1000, 1023, 1024,
+    ]);
+    let ran: usize = lengths
+        .map(|cols| entries_agree(types, cols, NORMAL, 3))
+        .sum();
+    println!("{types:?}: {ran} launches");
+    assert!(ran > 1000);
+}
+
+fn long_rows(types: (DType, DType)) {
+    for cols in [1025, 2048, 3000, 5 * 1024 + 1, 17_000, 32_767, 32_768] {
+        assert!(entries_agree(types, cols, NORMAL, 1) >= 8);
+    }
+}
+
+/// A test of its own for each of [`PAIRS`], so that no test takes long.
+macro_rules! for_every_pair {
+    ($($name:ident: $input:ident => $output:ident;)*) => {
+        $(mod $name {
+            use super::*;
+
+            const TYPES: (DType, DType) = (DType::$input, DType::$output);
+
+            #[test]
+            fn all_entries_give_the_same_bits_on_short_rows() {
+                short_rows(TYPES);
+            }
+
+            #[test]
+            fn all_entries_give_the_same_bits_on_long_rows() {
+                long_rows(TYPES);
+            }
+        })*
+
+        #[test]
+        fn every_pair_has_its_tests() {
+            let mut tested = vec![$((DType::$input, DType::$output)),*];
+            for types in PAIRS {
+                let count = tested.len();
+                tested.retain(|&those| those != types);
+                assert_eq!(tested.len() + 1, count, "{types:?}");
+            }
+        }
+    };
+}
+
+for_every_pair! {
+    f32_to_f32: F32 => F32;
+    f16_to_f16: F16 => F16;
+    bf16_to_bf16: BF16 => BF16;
+    f16_to_f32: F16 => F32;
+    bf16_to_f32: BF16 => F32;
+    f32_to_f16: F32 => F16;
+    f32_to_bf16: F32 => BF16;
 }
 
 #[test]

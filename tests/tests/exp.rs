@@ -111,6 +111,24 @@ fn full_is_within_one_ulp() {
     }
 }
 
+/// With what rounding took from it: half as far off, whatever the distance from the maximum.
+#[test]
+fn full_and_its_rest_are_twice_as_near() {
+    let mut worst = 0.0f64;
+    let inputs = maxima().chain(below_zero()).chain(rounding_boundaries());
+    for (x, max) in inputs.step_by(3) {
+        let reference = Reference::of_max(max);
+        let bias = f64::from(Full::exp(0.0, Reference::of_max(0.0)))
+            .log2()
+            .round();
+        let both = f64::from(Full::exp(x, reference)) + f64::from(Full::rest(x, reference));
+        let exact = exact::<Full>(x, max, bias);
+        worst = worst.max((both - exact).abs() / exact);
+    }
+    println!("largest relative error 2^{:.2}", worst.log2());
+    assert!(worst <= 0.67 / f64::from(1 << 24), "{worst:e}");
+}
+
 #[test]
 fn half_is_within_three_ten_millionths() {
     for (name, (_, relative)) in [

@@ -1,7 +1,11 @@
-//! The kernels' logarithm, hyperbolic tangent and soft cap alone, against f64.
+//! The kernels' logarithm, hyperbolic tangent and soft cap alone, against f64; and what all of them have in common.
 
+use cuda_std::ext::U32x4;
+use kernels_gpu::element::{Bf16, Element, F16, F32};
+use kernels_gpu::exp::{Accuracy, Full, Half, Reference, Short};
 use kernels_gpu::ln::{ln, ln_pair};
-use kernels_gpu::online::Pair;
+use kernels_gpu::online::{Outcome, Pair, Partial};
+use kernels_gpu::options::Options;
 use kernels_gpu::tanh::{soft_cap, tanh};
 use warp_softmax::DType;
 use warp_softmax_tests::format::Format;
@@ -95,4 +99,86 @@ fn a_soft_cap_is_cap_times_tanh_of_the_quotient() {
         assert_eq!(soft_cap(f32::NEG_INFINITY, cap, inverse), -cap);
         assert!(soft_cap(f32::NAN, cap, inverse).is_nan());
     }
+}
+
+/// The bits of `f` over `inputs` in one number (FNV-1a).
+fn sum_of_bits<const N: usize>(
+    inputs: impl Iterator<Item = f32>,
+    f: impl Fn(f32) -> [f32; N],
+) -> u64 {
+    let bytes = inputs.flat_map(f).flat_map(|y| y.to_bits().to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// The result of `x` in a row whose maximum is 0, and whose sum is of the size of `x`.
+fn result(x: f32) -> f32 {
+    let reference = Reference::of_max(0.0);
+    let hi = (1.0 - x) * Full::exp(0.0, reference);
+    let sum = Pair { hi, lo: 3e-8 * hi };
+    match Outcome::of(Partial { max: 0.0, sum }, 1, &Options::default()) {
+        Outcome::Normalise(normaliser) => normaliser.apply::<Full>(Full::exp(x, reference)),
+        Outcome::Fill(value) => value,
+    }
+}
+
+/// They are the same on every machine, since nothing but IEEE operations makes them. Where a function is changed, so is
+/// what stands here.
+#[test]
+fn every_function_has_the_bits_that_it_always_had() {
+    let both = |x: f32| [x, -x];
+    let inputs = || sweep(1e-12, 1e12, 12_289).flat_map(both);
+    let positive = || sweep(1e-30, 1e30, 24_593).chain(sweep(0.5, 2.0, 401));
+    let middle = || sweep(0.1, 12.0, 1009).flat_map(both);
+    let pair = |Pair { hi, lo }| [hi, lo];
+    let below = || sweep(1e-6, 100.0, 3001).map(|x| -x);
+    let of = Reference::of_max(0.0);
+    let sums = [
+        ("ln", sum_of_bits(positive(), |x| [ln(x)])),
+        (
+            "ln_pair",
+            sum_of_bits(positive(), |x| {
+                let lo = x * 2e-8;
+                pair(ln_pair(Pair { hi: x, lo }))
+            }),
+        ),
+        ("tanh", sum_of_bits(inputs().chain(middle()), |x| [tanh(x)])),
+        (
+            "soft_cap",
+            sum_of_bits(inputs(), |x| [soft_cap(x, 30.0, 1.0 / 30.0)]),
+        ),
+        ("Full::exp", sum_of_bits(below(), |x| [Full::exp(x, of)])),
+        ("Full::rest", sum_of_bits(below(), |x| [Full::rest(x, of)])),
+        ("Half::exp", sum_of_bits(below(), |x| [Half::exp(x, of)])),
+        ("Short::exp", sum_of_bits(below(), |x| [Short::exp(x, of)])),
+        ("results", sum_of_bits(below(), |x| [result(x)])),
+    ];
+    let expected = [
+        ("ln", 0x723b_76a8_9967_9641),
+        ("ln_pair", 0x73f9_faed_4ebf_31ba),
+        ("tanh", 0x5fc1_0f57_ceba_bb09),
+        ("soft_cap", 0xe5d8_e4ac_048a_3fe9),
+        ("Full::exp", 0x8cad_59e0_f046_e3fe),
+        ("Full::rest", 0x8cdd_5740_85a3_7343),
+        ("Half::exp", 0x5532_7d16_0495_6bb9),
+        ("Short::exp", 0x624c_1aa2_18fb_4011),
+        ("results", 0xeb19_1513_6be8_af0b),
+    ];
+    assert_eq!(sums, expected);
+}
+
+/// Vectors hold what was put into them, the first element at the lowest address.
+#[test]
+fn vectors_hold_what_was_packed() {
+    fn packed<E: Element, const V: usize>() -> [u32; 4] {
+        let values: [f32; V] = core::array::from_fn(|i| 1.0 + i as f32);
+        let vector = E::pack_wide(values);
+        assert_eq!(E::unpack_wide::<V>(vector), values);
+        let U32x4(words) = vector;
+        words
+    }
+    assert_eq!(packed::<F32, 4>().map(f32::from_bits), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(packed::<F16, 8>()[0], 0x4000_3c00);
+    assert_eq!(packed::<Bf16, 8>()[3], 0x4100_40e0);
 }

@@ -5,6 +5,7 @@ use kernels_gpu::exp::{
 };
 use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::{FullyMasked, Options};
+use kernels_gpu::tile::Tile;
 use proptest::prelude::*;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
@@ -143,6 +144,14 @@ fn a_nan_part_makes_the_whole_nan() {
 }
 
 #[test]
+fn sums_that_are_no_pairs_have_no_low_part() {
+    let pair = |hi| Pair { hi, lo: 0.0 };
+    assert_eq!(pair(3.0).plus::<Short>(pair(4.0)), pair(7.0));
+    let tile = Tile::<32, 1, 4>::of(0, [[1.0, 2.0, 3.0, 4.0]]);
+    assert_eq!(tile.vector_sum::<Short>(0, None), pair(10.0));
+}
+
+#[test]
 fn pairs_add_without_loss_of_what_f32_would_lose() {
     let mut sum = Pair::ZERO;
     for _ in 0..10_000 {
@@ -256,6 +265,29 @@ fn full_results_do_not_show_their_part() {
 #[test]
 fn short_results_do_not_show_their_part() {
     parts_do_not_show_in_results::<Short>();
+}
+
+/// The reciprocal's low part is there for this: a quotient of f32 alone would not be 1 for one in six.
+#[test]
+fn a_single_element_gives_exactly_1() {
+    let mut random = Random::new(8);
+    for _ in 0..10_000 {
+        let x = random.between(-500.0, 500.0) as f32;
+        let hi = Full::exp(x, Reference::of_max(x));
+        assert_eq!(result::<Full>(x, x, x, Pair { hi, lo: 0.0 }), 1.0, "{x:e}");
+    }
+}
+
+/// A thousand terms that are each too small for the high part of a sum are in its low part, which is no small part then.
+#[test]
+fn low_parts_of_sums_count() {
+    for share in [2f32.powi(-9), 2f32.powi(-12), -2f32.powi(-10)] {
+        let (hi, lo) = (one(), one() * share);
+        let got = result::<Full>(0.0, 0.0, 0.0, Pair { hi, lo });
+        let expected = 1.0 / (1.0 + f64::from(share));
+        let error = (f64::from(got) - expected).abs() / expected;
+        assert!(error <= f64::powi(2.0, -24), "{got} for {expected}");
+    }
 }
 
 #[test]

@@ -430,7 +430,10 @@ impl<'ast> Visit<'ast> for Switcher<'_> {
                 self.value(expr, "0.0");
             }
             Expr::MethodCall(call)
-                if call.args.len() == 1 && matches!(&*call.method.to_string(), "min" | "max") =>
+                if call.args.len() == 1
+                    && matches!(&*call.method.to_string(), "min" | "max")
+                    // That of numbers, and not one of the type at hand.
+                    && self.source(call.receiver.span()) != "self" =>
             {
                 let name = call.method.to_string();
                 let other = if name == "min" { "max" } else { "min" };
