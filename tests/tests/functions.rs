@@ -1,6 +1,7 @@
 //! The kernels' logarithm, hyperbolic tangent and soft cap alone, against f64; and what all of them have in common.
 
 use cuda_std::ext::U32x4;
+use cuda_std::ext::math::max_nan;
 use kernels_gpu::element::{Bf16, Element, F16, F32};
 use kernels_gpu::exp::{Accuracy, Full, Half, Reference, Short};
 use kernels_gpu::ln::{ln, ln_pair};
@@ -181,4 +182,40 @@ fn vectors_hold_what_was_packed() {
     assert_eq!(packed::<F32, 4>().map(f32::from_bits), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(packed::<F16, 8>()[0], 0x4000_3c00);
     assert_eq!(packed::<Bf16, 8>()[3], 0x4100_40e0);
+}
+
+/// What words tell of their values, whatever bits they have, is what the values tell.
+#[test]
+fn words_tell_of_their_values() {
+    fn check<E: Element, const V: usize>() {
+        let mut random = Random::new(7);
+        let same = |got: f32, expected: f32| {
+            let is_same = got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan();
+            assert!(is_same, "{got} instead of {expected}");
+        };
+        // Any bits; no NaN, nor any number of 2 or more; zeros of either sign.
+        for mask in [u32::MAX, 0xbfff_bfff, 0x8000_8000].repeat(200) {
+            let vectors: [U32x4; 3] =
+                core::array::from_fn(|_| U32x4([(); 4].map(|()| random.bits() as u32 & mask)));
+            let values = vectors.map(E::unpack_wide::<V>);
+            if let Some(largest) = E::largest(&vectors) {
+                let expected = values.as_flattened().iter().copied().reduce(max_nan);
+                same(largest, expected.expect("there are values"));
+            }
+            for count in 0..=V / 4 {
+                let mut vector = vectors[0];
+                vector.0[0] = E::first_of(vector.0[0], count as u32);
+                let expected = |i| match i {
+                    i if (count..V / 4).contains(&i) => f32::NEG_INFINITY,
+                    i => values[0][i],
+                };
+                for (i, got) in E::unpack_wide::<V>(vector).into_iter().enumerate() {
+                    same(got, expected(i));
+                }
+            }
+        }
+    }
+    check::<F32, 4>();
+    check::<F16, 8>();
+    check::<Bf16, 8>();
 }

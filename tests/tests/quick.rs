@@ -414,7 +414,8 @@ fn in_place() {
     runner.finish();
 }
 
-/// Every option, on rows that show it: with NaN among their elements, with nothing left, and plain.
+/// Every option, on rows that show it: with NaN or -inf among their elements, with nothing left, and plain. Scales of 40
+/// tell a row's maximum from any other number: exponentials relative to less would be infinite.
 fn options(types: (DType, DType), cols: usize) {
     let runner = Runner::new("quick options");
     for (scale, nan_policy, fully_masked) in [
@@ -422,6 +423,9 @@ fn options(types: (DType, DType), cols: usize) {
         (-2.0, NanPolicy::Ignore, FullyMasked::Uniform),
         (0.0, NanPolicy::Ignore, FullyMasked::Nan),
         (0.0, NanPolicy::Propagate, FullyMasked::Zero),
+        (40.0, NanPolicy::Propagate, FullyMasked::Zero),
+        (40.0, NanPolicy::Ignore, FullyMasked::Zero),
+        (-40.0, NanPolicy::Propagate, FullyMasked::Zero),
     ] {
         let op = Op {
             scale,
@@ -431,10 +435,11 @@ fn options(types: (DType, DType), cols: usize) {
         let contents = [
             NORMAL,
             Content::Speckled(f32::NAN),
+            Content::Speckled(f32::NEG_INFINITY),
             Content::Equal(f32::NEG_INFINITY),
         ];
         let mut random = Random::new(5);
-        let case = Case::new(types, &[3], cols).op(op);
+        let case = Case::new(types, &[contents.len()], cols).op(op);
         runner.check(&case.fill(|r| contents[r].row(cols, &mut random)));
     }
     runner.finish();
