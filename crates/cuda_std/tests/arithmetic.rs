@@ -161,7 +161,8 @@ fn max_and_min_order_zeros_and_propagate_nan() {
 #[test]
 fn max_of_each_half_is_that_of_the_numbers() {
     type Larger = fn(u32, u32) -> u32;
-    let kinds: [(Larger, fn(u16) -> f32); 2] = [
+    type Value = fn(u16) -> f32;
+    let kinds: [(Larger, Value); 2] = [
         (max_nan_f16x2, |bits| f16::from_bits(bits).to_f32()),
         (max_nan_bf16x2, |bits| bf16::from_bits(bits).to_f32()),
     ];
