@@ -24,17 +24,17 @@ macro_rules! entries {
         pub static REGISTRY: &[cuda_std::emulator::Kernel] = &[$($name::KERNEL),*];
     };
     // Clusters are there from sm_90 on.
-    (@where split $($rest:tt)*) => { entries!(@clusters split $($rest)*); };
-    (@where split_fast $($rest:tt)*) => { entries!(@clusters split_fast $($rest)*); };
-    (@where split_parked $($rest:tt)*) => { entries!(@clusters split_parked $($rest)*); };
-    (@where split_parked_fast $($rest:tt)*) => { entries!(@clusters split_parked_fast $($rest)*); };
-    (@where split_staged $($rest:tt)*) => { entries!(@clusters split_staged $($rest)*); };
-    (@where split_staged_fast $($rest:tt)*) => { entries!(@clusters split_staged_fast $($rest)*); };
-    (@where attention_split $($rest:tt)*) => { entries!(@clusters attention_split $($rest)*); };
-    (@where attention_split_any $($rest:tt)*) => { entries!(@clusters attention_split_any $($rest)*); };
-    (@where attention_split_log $($rest:tt)*) => { entries!(@clusters attention_split_log $($rest)*); };
+    (@where split $($rest:tt)*) => { entries!(@sm_90 split $($rest)*); };
+    (@where split_fast $($rest:tt)*) => { entries!(@sm_90 split_fast $($rest)*); };
+    (@where split_parked $($rest:tt)*) => { entries!(@sm_90 split_parked $($rest)*); };
+    (@where split_parked_fast $($rest:tt)*) => { entries!(@sm_90 split_parked_fast $($rest)*); };
+    (@where split_staged $($rest:tt)*) => { entries!(@sm_90 split_staged $($rest)*); };
+    (@where split_staged_fast $($rest:tt)*) => { entries!(@sm_90 split_staged_fast $($rest)*); };
+    (@where attention_split $($rest:tt)*) => { entries!(@sm_90 attention_split $($rest)*); };
+    (@where attention_split_any $($rest:tt)*) => { entries!(@sm_90 attention_split_any $($rest)*); };
+    (@where attention_split_log $($rest:tt)*) => { entries!(@sm_90 attention_split_log $($rest)*); };
     (@where $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:tt, [max_threads = $threads:literal, min_blocks = $blocks:literal, before = $before:literal]) => {
-        entries!(@clusters $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $blocks]);
+        entries!(@sm_90 $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $blocks]);
         entries!(@entry [#[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_90")))]] $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $before]);
     };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
@@ -62,7 +62,7 @@ macro_rules! entries {
     (@entry $where:tt attention_stream_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
         entries!(@attention $where $bounds $name stream [$in, $out, exp::Full, true, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
-    (@clusters $($rest:tt)*) => {
+    (@sm_90 $($rest:tt)*) => {
         entries!(@entry [#[cfg(any(not(target_arch = "nvptx64"), target_feature = "sm_90"))]] $($rest)*);
     };
     (@entry [$($where:tt)*] $way:ident $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:tt, [$($bounds:tt)*]) => {

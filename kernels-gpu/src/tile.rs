@@ -113,7 +113,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     ///
     /// # Safety
     ///
-    /// * **written**: the row was brought to the stage, and a vector after it, before a [`sync_warp`].
+    /// * **written**: the row was brought to the stage before a [`sync_warp`], and so was what [`Stage::bring`] puts around it.
     ///
     /// [`sync_warp`]: cuda_std::warp::sync_warp
     #[inline(always)]
@@ -137,7 +137,7 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
         while step < STEPS {
             let offset = step as u32 * Self::STRIDE;
             if offset < certain || offset < left {
-                // SAFETY: written: the row's elements, and less than a vector after them.
+                // SAFETY: written: the row's elements; before them at most one, and after them nine.
                 let U32x4(words) = unsafe { stage.vector::<In>(skew + first + offset) };
                 let in_vector = if step + 1 == STEPS { LAST } else { V };
                 let used = in_vector.div_ceil(per_word);

@@ -10,7 +10,7 @@ use warp_softmax::DType;
 
 use crate::format::Format;
 
-/// Results of a row of numbers of type `input`, as bits.
+/// Results of a row of numbers of type `input`, none of them NaN, as bits.
 pub fn softmax(x: &[f32], (input, output): (DType, DType), options: &Options) -> Vec<u32> {
     let vector = 16 / input.size_bytes();
     let result = match output {

@@ -34,12 +34,12 @@ pub fn free_bytes(device: &Device) -> Result<usize, Error> {
     Ok(info.free_bytes)
 }
 
-/// Memory of the device that this process's tensors have, in bytes; 0 where the device has no pool to ask.
+/// Bytes of the device's default pool that this process has not given back; nothing where the device has no pool.
 ///
 /// # Errors
 ///
 /// Where the driver cannot tell.
-pub fn used_bytes(device: &Device) -> Result<u64, Error> {
+pub fn used_bytes(device: &Device) -> Result<Option<u64>, Error> {
     let gpu = queue(device)?.gpu;
     let _current = gpu.enter()?;
     gpu.used_bytes()

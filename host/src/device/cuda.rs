@@ -147,15 +147,16 @@ impl Gpu {
         })
     }
 
-    /// Bytes that this process has allocated in stream order and not freed; 0 where it cannot allocate so.
-    pub(super) fn used_bytes(&self) -> Result<u64, Error> {
+    /// Bytes that this process has allocated in stream order and not freed; nothing where it cannot allocate so.
+    pub(super) fn used_bytes(&self) -> Result<Option<u64>, Error> {
         if !self.has_pools {
-            return Ok(0);
+            return Ok(None);
         }
         let device = self.driver.device_get(self.ordinal as i32);
         let device = device.map_err(failed("cuDeviceGet"))?;
         self.driver
             .mem_pool_used_bytes(device)
+            .map(Some)
             .map_err(failed("cuMemPoolGetAttribute"))
     }
 
