@@ -60,6 +60,15 @@ pub fn all() -> Vec<Backend> {
     all
 }
 
+/// Calls `test` for the device of [`all`] of them.
+///
+/// # Panics
+///
+/// Where there is none.
+pub fn each_device(test: impl Fn(&Device)) {
+    all().iter().for_each(|backend| test(&backend.device));
+}
+
 /// An element and its bits.
 pub(crate) trait Native: Element {
     fn from_u32(bits: u32) -> Self;

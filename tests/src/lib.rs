@@ -15,6 +15,7 @@
 //! | [`runner`] | one runner: a case on every backend by every way, checked and counted |
 //! | [`attention`] | scores with masks and all else that attention does to them: cases, oracle and comparison |
 //! | [`drawn_scores`] | such cases of every shape and content |
+//! | [`parameter`] | parameters of kernels that a test launches itself |
 //! | [`settings`] | environment variables |
 
 pub mod attention;
@@ -26,6 +27,7 @@ pub mod drawn_scores;
 pub mod format;
 pub mod lengths;
 pub mod oracle;
+pub mod parameter;
 pub mod property;
 pub mod random;
 pub mod reference;

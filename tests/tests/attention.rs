@@ -1,7 +1,6 @@
 //! Masks, biases, caps, sinks and logarithms: every kind by every way on every backend, against f64 arithmetic, and to the bit
 //! against one another.
 
-use core::ffi::c_void;
 use core::ops::Range;
 
 use cuda_std::emulator::{Buffer, Checks, Launch, checked, launch};
@@ -21,6 +20,7 @@ use warp_softmax_tests::attention::{Asked, Given, Numbers, Scores, check};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::drawn_scores::{any_scores, contents};
 use warp_softmax_tests::format::{Format, PAIRS};
+use warp_softmax_tests::parameter::pointer;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
 
@@ -687,9 +687,6 @@ fn is_not_read(way: &str, cols: u32, warps: u32, shared_bytes: u32, seen: Range<
     // A block too many would be at a second row, for which there is no memory.
     let layout = RowLayout::new(&[(2, 1 << 20, 1 << 20)]);
     let (rows, options, none) = (1u32, Options::default(), 0u64);
-    fn pointer<T>(value: &T) -> *const c_void {
-        core::ptr::from_ref(value).cast()
-    }
     let mut parameters = vec![
         pointer(&x_address),
         pointer(&y_address),

@@ -1,7 +1,6 @@
 //! Every entry point by itself on the emulator, on every row length that it can hold and with every
 //! size of block, whether or not the plan ever asks for that.
 
-use core::ffi::c_void;
 use std::collections::BTreeSet;
 
 use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
@@ -17,6 +16,7 @@ use warp_softmax::{DType, Way};
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::{Format, PAIRS};
 use warp_softmax_tests::oracle::{self, Op};
+use warp_softmax_tests::parameter::pointer;
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::reference;
 use warp_softmax_tests::schedule::everywhere;
@@ -318,9 +318,6 @@ fn run(
         shared_bytes,
         buffers: &buffers,
     };
-    fn pointer<T>(value: &T) -> *const c_void {
-        core::ptr::from_ref(value).cast()
-    }
     // A pointer parameter is an address.
     let (x_address, y_address) = (buffers[0].address, buffers[1].address);
     let params = [

@@ -6,7 +6,7 @@ use warp_softmax::{
     DType, Device, Error, MAX_COLS, Operand, Problem, Softmax, Tensor, TensorView, TensorViewMut,
     Way,
 };
-use warp_softmax_tests::backend;
+use warp_softmax_tests::backend::{self, each_device};
 
 /// The error, which has to be an invalid request whose text names all of `words`.
 #[track_caller]
@@ -32,15 +32,6 @@ macro_rules! assert_matches {
             other => panic!("{other:?} is not {}", stringify!($pattern)),
         }
     };
-}
-
-fn each_device(test: impl Fn(&Device)) {
-    let mut ran = 0;
-    for backend in backend::all() {
-        test(&backend.device);
-        ran += 1;
-    }
-    assert!(ran > 0);
 }
 
 fn zeros(device: &Device, shape: &[usize]) -> Tensor<f32> {

@@ -1,8 +1,6 @@
 //! Tiles by themselves: however many lanes have a row, its sum has the bits of the documented tree. Sums of f32 are looked at
 //! where they are made, since few 16-bit results show their last bits.
 
-use core::ffi::c_void;
-
 use cuda_std::emulator::{Buffer, Kernel, Launch, launch};
 use cuda_std::ext::Global;
 use cuda_std::kernel;
@@ -11,6 +9,7 @@ use kernels_gpu::element::F32;
 use kernels_gpu::exp::{Half, Short};
 use kernels_gpu::options::Options;
 use kernels_gpu::tile::{Row, Tile};
+use warp_softmax_tests::parameter::pointer;
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::reference;
 
@@ -90,9 +89,6 @@ fn sums_are_those_of_the_tree_whatever_the_lanes() {
                     buffer(y_address, sums.len(), true),
                 ],
             };
-            fn pointer<T>(value: &T) -> *const c_void {
-                core::ptr::from_ref(value).cast()
-            }
             let count = cols as u32;
             let parameters = [pointer(&x_address), pointer(&y_address), pointer(&count)];
             // SAFETY: parameters: of the kernel's types; buffers: both live; contract: a row and two sums a group.
