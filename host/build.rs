@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes `ptx.rs`, which declares what [`ptx::rust_source`] says for each architecture.
+/// Writes `ptx.rs`, which declares what [`ptx::embed`] says for each architecture.
 fn embed() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={CHOICE}");
     let choice = env::var_os(CHOICE).unwrap_or("committed".into());
@@ -41,16 +41,17 @@ fn embed() -> Result<(), Box<dyn Error>> {
         for path in builder.watched_paths()? {
             println!("cargo::rerun-if-changed={}", path.display());
         }
-        let file = format!("softmax.{arch}.ptx");
-        let committed = here.join("ptx").join(&file);
+        let committed = here.join(format!("ptx/softmax.{arch}.ptx"));
         println!("cargo::rerun-if-changed={}", committed.display());
         let text = if always_build {
             builder.build()?.text
         } else {
             committed_or_built(&committed, builder)?
         };
-        fs::write(out_dir.join(&file), &text)?;
-        source += &ptx::rust_source(arch, &file, &text)?;
+        let file = format!("softmax.{arch}.deflate");
+        let embedded = ptx::embed(arch, &file, &text)?;
+        fs::write(out_dir.join(&file), &embedded.bytes)?;
+        source += &embedded.source;
     }
     fs::write(out_dir.join("ptx.rs"), source)?;
     Ok(())

@@ -4,12 +4,14 @@
 
 use std::env;
 use std::ffi::{CString, c_void};
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::{CUfunction, CuError, Driver, FunctionAttribute};
 use kernels_gpu::entries::REGISTRY;
+use miniz_oxide::inflate::decompress_to_vec;
 
 use super::cuda;
 use crate::Error;
@@ -29,9 +31,9 @@ pub(super) struct Ptx {
     name: &'static str,
     /// Compute capability, major and minor.
     needed: (u32, u32),
-    /// A header, then the entries.
-    text: &'static str,
-    /// Name, start and end of every entry.
+    /// A header, then the entries, each deflated by itself.
+    deflated: &'static [u8],
+    /// Name, start and end of every entry, in the deflated bytes.
     entries: &'static [(&'static str, usize, usize)],
 }
 
@@ -40,13 +42,13 @@ static PTX: [Ptx; 2] = [
     Ptx {
         name: "sm_90",
         needed: (9, 0),
-        text: embedded::SM_90,
+        deflated: embedded::SM_90,
         entries: embedded::SM_90_ENTRIES,
     },
     Ptx {
         name: "sm_80",
         needed: (8, 0),
-        text: embedded::SM_80,
+        deflated: embedded::SM_80,
         entries: embedded::SM_80_ENTRIES,
     },
 ];
@@ -99,10 +101,15 @@ impl Ptx {
     }
 
     /// A module of the entry `name` alone.
-    fn cut(&self, name: &str) -> Option<String> {
+    fn cut(&self, name: &str) -> Option<Vec<u8>> {
         let header_end = self.entries.first()?.1;
         let &(_, start, end) = self.entries.iter().find(|entry| entry.0 == name)?;
-        Some([&self.text[..header_end], &self.text[start..end]].concat())
+        Some([self.inflate(0..header_end), self.inflate(start..end)].concat())
+    }
+
+    /// A piece of the text.
+    fn inflate(&self, range: Range<usize>) -> Vec<u8> {
+        decompress_to_vec(&self.deflated[range]).expect("the build script has deflated it")
     }
 }
 
@@ -230,7 +237,7 @@ mod tests {
     fn a_cut_is_the_header_and_one_entry() {
         for ptx in &PTX {
             for &(name, ..) in ptx.entries {
-                let text = ptx.cut(name).unwrap();
+                let text = String::from_utf8(ptx.cut(name).unwrap()).unwrap();
                 assert_eq!(text.matches(".entry ").count(), 1, "{name}");
                 assert!(text.contains(&format!(".entry {name}(")));
                 assert_eq!(text.matches(".version").count(), 1);
