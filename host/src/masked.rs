@@ -794,8 +794,7 @@ impl<'a> MaskedSoftmax<'a> {
         let largest = if problem.rows() == 0 {
             (0, 0)
         } else {
-            let axes = axes(shape, strides);
-            (walk::pieces(&axes), walk::piece(&axes, 0).rows)
+            walk::pieces(&axes(shape, strides))
         };
         Plan::of_scores(
             problem,
@@ -895,7 +894,7 @@ impl<'a> MaskedSoftmax<'a> {
                 writable: false,
             }));
         }
-        for number in 0..walk::pieces(&axes) {
+        for number in 0..walk::pieces(&axes).0 {
             let piece = walk::piece(&axes, number);
             let place = |side: Option<Side<'_>>, operand: usize| {
                 side.map_or(0, |side| {

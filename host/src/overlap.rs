@@ -62,7 +62,20 @@ fn largest_first(terms: &mut Terms) {
 /// Rows have `cols` adjacent elements, at least 1. `dims` are the leading dimensions, extent (at
 /// least 1) and stride. True also for the rare strides that interleave in ways too intricate to
 /// tell.
-pub(crate) fn rows_meet(dims: impl Iterator<Item = (u64, u64)>, cols: u64) -> bool {
+pub(crate) fn rows_meet(
+    dims: impl DoubleEndedIterator<Item = (u64, u64)> + Clone,
+    cols: u64,
+) -> bool {
+    // Most often each stride goes beyond all that the dimensions after it reach.
+    let mut reach = cols;
+    let nests = |(extent, stride): (u64, u64)| {
+        let beyond = stride >= reach;
+        reach = reach.saturating_add((extent - 1).saturating_mul(stride));
+        beyond || extent == 1
+    };
+    if dims.clone().rev().all(nests) {
+        return false;
+    }
     let mut terms: Terms = dims
         .filter(|&(extent, _)| extent > 1)
         .map(|(extent, stride)| Term {
@@ -92,14 +105,28 @@ pub(crate) struct Rows {
     pub(crate) row_bytes: u64,
 }
 
+impl Rows {
+    /// The address after the last byte, where leading dimensions have these extents and strides in bytes.
+    fn end(&self, dims: impl Iterator<Item = (u64, u64)>) -> u64 {
+        let start = self.address.saturating_add(self.row_bytes);
+        dims.fold(start, |end, (extent, stride)| {
+            end.saturating_add((extent - 1).saturating_mul(stride))
+        })
+    }
+}
+
 /// Whether a byte belongs to an element of both tensors.
 ///
 /// With each come its leading dimensions: extent (at least 1), and stride in bytes.
 /// True also for the rare strides that interleave in ways too intricate to tell.
 pub(crate) fn tensors_meet(
-    (a, dims_a): (&Rows, impl Iterator<Item = (u64, u64)>),
-    (b, dims_b): (&Rows, impl Iterator<Item = (u64, u64)>),
+    (a, dims_a): (&Rows, impl Iterator<Item = (u64, u64)> + Clone),
+    (b, dims_b): (&Rows, impl Iterator<Item = (u64, u64)> + Clone),
 ) -> bool {
+    // Most often the one ends before the other begins.
+    if a.end(dims_a.clone()) <= b.address || b.end(dims_b.clone()) <= a.address {
+        return false;
+    }
     let moves = |&(extent, stride): &(u64, u64)| extent > 1 && stride != 0;
     let mut terms: Terms = dims_a
         .filter(moves)
@@ -149,11 +176,7 @@ impl Elements<'_> {
     /// Whether a byte belongs to an element of both, as far as [`tensors_meet`] can tell.
     pub(crate) fn meet(&self, other: &Self) -> bool {
         let (a, b) = (self.bytes(), other.bytes());
-        if a.start == 0 || b.start == 0 || a.end <= b.start || b.end <= a.start {
-            return false;
-        }
-        // Nothing lies between the start and the end of an empty one.
-        if a.is_empty() || b.is_empty() {
+        if a.start == 0 || b.start == 0 || a.is_empty() || b.is_empty() {
             return false;
         }
         let (rows, dims) = self.rows();
@@ -162,7 +185,7 @@ impl Elements<'_> {
     }
 
     /// As [`tensors_meet`] takes them; there are elements.
-    fn rows(&self) -> (Rows, impl Iterator<Item = (u64, u64)>) {
+    fn rows(&self) -> (Rows, impl Iterator<Item = (u64, u64)> + Clone) {
         let (shape, strides) = (self.layout.shape(), self.layout.strides());
         let (elems, leading) = match (shape, strides) {
             ([leading @ .., cols], [.., 1]) => (*cols, leading.len()),

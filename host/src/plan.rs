@@ -337,20 +337,6 @@ fn choices(input: DType) -> &'static [Choice] {
     }
 }
 
-impl Rows {
-    fn match_problem(self, problem: &Problem, properties: &DeviceProperties) -> bool {
-        match self {
-            Self::Aligned => is_aligned(problem),
-            Self::AlignedFew => {
-                problem.cols() >= SHORTEST_SPLIT
-                    && problem.rows() <= u64::from(properties.multiprocessors / 8)
-                    && is_aligned(problem)
-            }
-            Self::Any => true,
-        }
-    }
-}
-
 /// Whether all of every row moves in vectors of 16 input bytes.
 pub(crate) fn is_aligned(problem: &Problem) -> bool {
     let vector_elems = problem.input().vector_elems();
@@ -400,21 +386,6 @@ impl Cover {
                 properties.max_cluster_blocks * MAX_SPLIT_WARPS * CHUNK
             }
             Self::Stream => MAX_COLS as u32,
-        }
-    }
-
-    /// Whether the kernel can do with the rows, and the device with the kernel.
-    fn can_run(self, problem: &Problem, properties: &DeviceProperties) -> bool {
-        match self {
-            Self::Packed { lanes, steps } => {
-                let vector = problem.input().vector_elems();
-                problem.is_packed()
-                    && problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
-            }
-            Self::Parked(_) => is_aligned(problem),
-            Self::SplitParked(_) => is_aligned(problem) && properties.max_cluster_blocks > 1,
-            Self::Split(_) | Self::SplitStaged(_) => properties.max_cluster_blocks > 1,
-            Self::Warp { .. } | Self::Block | Self::Staged(..) | Self::Stream => true,
         }
     }
 
@@ -615,6 +586,122 @@ static KERNELS: LazyLock<[[Vec<Option<KernelId>>; 3]; 3]> = LazyLock::new(|| {
     })
 });
 
+/// What the table is asked, line by line.
+struct Request<'a> {
+    problem: &'a Problem,
+    properties: &'a DeviceProperties,
+    forced: Option<Way>,
+    exp: Exp,
+    is_aligned: bool,
+}
+
+impl Request<'_> {
+    /// The longest row that the line may be for, if it is for such rows and the device can run its kernel.
+    fn longest(&self, choice: &Choice) -> Option<u32> {
+        let &Choice {
+            longest,
+            rows,
+            cover,
+        } = choice;
+        let is_for = match rows {
+            Rows::Any => true,
+            // If forced, for whatever rows, but not a shape that is for few where there are many.
+            Rows::Aligned => self.is_aligned || self.forced.is_some(),
+            Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
+        };
+        let is_wanted = self.forced.is_none_or(|way| way == cover.way());
+        if !is_for || !is_wanted || cover.exp() != self.exp || !self.can_run(cover) {
+            return None;
+        }
+        let capacity = cover.capacity(self.problem.input(), self.properties);
+        Some(match self.forced {
+            Some(_) => capacity,
+            None => longest.min(capacity),
+        })
+    }
+
+    /// Whether a row should have many blocks.
+    fn has_few_rows(&self) -> bool {
+        self.problem.cols() >= SHORTEST_SPLIT
+            && self.problem.rows() <= u64::from(self.properties.multiprocessors / 8)
+    }
+
+    /// Whether the kernel can do with the rows, and the device with the kernel.
+    fn can_run(&self, cover: Cover) -> bool {
+        let has_clusters = self.properties.max_cluster_blocks > 1;
+        match cover {
+            Cover::Packed { lanes, steps } => {
+                let vector = self.problem.input().vector_elems();
+                self.problem.is_packed()
+                    && self.problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
+            }
+            Cover::Parked(_) => self.is_aligned,
+            Cover::SplitParked(_) => self.is_aligned && has_clusters,
+            Cover::Split(_) | Cover::SplitStaged(_) => has_clusters,
+            Cover::Warp { .. } | Cover::Block | Cover::Staged(..) | Cover::Stream => true,
+        }
+    }
+
+    /// Warps of a block, blocks that share a row, and shared memory of a block, for rows of `cols` elements.
+    fn shape(&self, choice: &Choice, kernel: KernelId, cols: u32) -> (u32, u32, u32) {
+        let (input, cover) = (self.problem.input(), choice.cover);
+        let cluster = cover.cluster(choice.rows, input, cols, self.properties);
+        let warps = cover.warps(kernel, input, cols, cluster);
+        let shared_bytes = cover.shared_bytes(warps, cluster, self.problem, cols);
+        (warps, cluster, shared_bytes)
+    }
+
+    /// The plan of a line, if the rows are of those that it is for.
+    fn plan(&self, choice: &Choice, kernel: Option<KernelId>) -> Option<Plan> {
+        let cols = self.problem.cols() as u32;
+        if self.forced.is_none() && cols > choice.longest {
+            return None;
+        }
+        let kernel = kernel?;
+        if cols > self.longest(choice)? {
+            return None;
+        }
+        let cover = choice.cover;
+        let (warps, cluster, shared_bytes) = self.shape(choice, kernel, cols);
+        if shared_bytes > self.properties.max_shared_bytes_per_block {
+            return None;
+        }
+        let rows_per_block = cover.rows_per_block(warps);
+        let (launches, rows) = self.problem.parts();
+        Some(Plan {
+            kernel,
+            way: cover.way(),
+            threads_per_block: warps * WARP,
+            elems_per_thread: cover.elems_per_thread(self.problem.input()),
+            rows_per_block,
+            shared_bytes,
+            blocks_per_row: cluster,
+            grid: grid(rows.div_ceil(rows_per_block), cluster)?,
+            launches,
+        })
+    }
+
+    /// That there is no plan, and how long a row may be.
+    #[cold]
+    fn refusal(&self, kernels: &[Option<KernelId>]) -> Error {
+        let cols = self.problem.cols() as u32;
+        let lines = choices(self.problem.input()).iter().zip(kernels);
+        let limits = lines.filter_map(|(choice, kernel)| {
+            let (kernel, longest) = ((*kernel)?, self.longest(choice)?);
+            let most = self.properties.max_shared_bytes_per_block;
+            let fits = |cols| self.shape(choice, kernel, cols).2 <= most;
+            // One that could hold the row cannot have so many.
+            (cols > longest || !fits(cols)).then(|| longest_that(longest, fits))
+        });
+        Error::WayNotPossible {
+            // The last line of either table takes any row on any device, with IEEE exponentials.
+            way: self.forced.unwrap_or(Way::Stream),
+            cols: self.problem.cols(),
+            limit: limits.max().unwrap_or(0) as usize,
+        }
+    }
+}
+
 /// What a call will launch: kernel, grid, shared memory.
 ///
 /// A function of the problem, the device's properties and the way that was forced, if any; made
@@ -646,7 +733,6 @@ impl Plan {
         forced: Option<Way>,
         reproducible: bool,
     ) -> Result<Self, Error> {
-        let cols = problem.cols() as u32;
         let (input, output) = (problem.input(), problem.output());
         let kernels = &KERNELS[input as usize][output as usize];
         // Whether they are fast may depend on nothing but the row's length, its type and the device: then a
@@ -656,72 +742,17 @@ impl Plan {
         } else {
             Exp::of(problem, properties)
         };
-        let mut limit = 0;
-        for (choice, kernel) in choices(input).iter().zip(kernels) {
-            let Choice { rows, cover, .. } = *choice;
-            let capacity = cover.capacity(input, properties);
-            let (wanted, longest) = match forced {
-                // For whatever rows, but not a shape that is for few where there are many.
-                Some(way) => (
-                    way == cover.way()
-                        && (rows != Rows::AlignedFew || rows.match_problem(problem, properties)),
-                    capacity,
-                ),
-                None => (
-                    cols <= choice.longest && rows.match_problem(problem, properties),
-                    choice.longest.min(capacity),
-                ),
-            };
-            let Some(kernel) = *kernel else { continue };
-            if cover.exp() != exp {
-                continue;
-            }
-            if !wanted || !cover.can_run(problem, properties) {
-                continue;
-            }
-            let blocks = |cols| {
-                let cluster = cover.cluster(rows, input, cols, properties);
-                (cluster, cover.warps(kernel, input, cols, cluster))
-            };
-            let shared_bytes = |cols| {
-                let (cluster, warps) = blocks(cols);
-                cover.shared_bytes(warps, cluster, problem, cols)
-            };
-            let fits = |cols| shared_bytes(cols) <= properties.max_shared_bytes_per_block;
-            if cols > longest || !fits(cols) {
-                limit = limit.max(longest_that(longest, fits));
-                continue;
-            }
-            let (cluster, warps) = blocks(cols);
-            let rows_per_block = cover.rows_per_block(warps);
-            let launches = problem.parts();
-            // The first part is the largest.
-            let rows = if launches == 0 {
-                0
-            } else {
-                problem.part(0).rows
-            };
-            let Some(grid) = grid(rows.div_ceil(rows_per_block), cluster) else {
-                continue;
-            };
-            return Ok(Self {
-                kernel,
-                way: cover.way(),
-                threads_per_block: warps * WARP,
-                elems_per_thread: cover.elems_per_thread(input),
-                rows_per_block,
-                shared_bytes: shared_bytes(cols),
-                blocks_per_row: cluster,
-                grid,
-                launches,
-            });
-        }
-        Err(Error::WayNotPossible {
-            // The last line of either table takes any row on any device, with IEEE exponentials.
-            way: forced.unwrap_or(Way::Stream),
-            cols: problem.cols(),
-            limit: limit as usize,
-        })
+        let request = Request {
+            problem,
+            properties,
+            forced,
+            exp,
+            is_aligned: is_aligned(problem),
+        };
+        let mut lines = choices(input).iter().zip(kernels);
+        lines
+            .find_map(|(choice, kernel)| request.plan(choice, *kernel))
+            .ok_or_else(|| request.refusal(kernels))
     }
 
     /// How a row is covered.

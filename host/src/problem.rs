@@ -270,10 +270,10 @@ impl Problem {
         })
     }
 
-    /// Number of launches that [`Problem::part`] divides the rows into.
-    pub(crate) fn parts(&self) -> u64 {
+    /// Number of launches that [`Problem::part`] divides the rows into, and rows of the first, which is the largest.
+    pub(crate) fn parts(&self) -> (u64, u32) {
         if !self.has_elems {
-            return 0;
+            return (0, 0);
         }
         walk::pieces(&self.dims)
     }
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn rows_by_parts(problem: &Problem) -> Vec<(u64, u64)> {
-        let parts = (0..problem.parts()).map(|number| problem.part(number));
+        let parts = (0..problem.parts().0).map(|number| problem.part(number));
         let rows = parts.flat_map(|part| {
             (0..part.rows).map(move |row| {
                 let (offset_in, offset_out) = part.layout.locate(row);
@@ -457,9 +457,9 @@ mod tests {
     fn more_rows_than_a_launch_takes_are_several() {
         let rows = |rows: usize| Problem::packed(&[rows, 1], DType::F32, DType::F32).unwrap();
         let limit = MAX_ROWS as usize;
-        assert_eq!(rows(limit).parts(), 1);
+        assert_eq!(rows(limit).parts().0, 1);
         let problem = rows(4 * limit + 5);
-        assert_eq!(problem.parts(), 5);
+        assert_eq!(problem.parts().0, 5);
         let last = problem.part(4);
         assert_eq!((last.first_in, last.rows), (4 * limit as u64, 5));
         let parts: Vec<_> = (0..5).map(|number| problem.part(number)).collect();
@@ -477,7 +477,7 @@ mod tests {
             (DType::F32, &strides),
         )
         .unwrap();
-        assert_eq!(problem.parts(), 3);
+        assert_eq!(problem.parts().0, 3);
         assert_eq!(
             (problem.part(2).first_out, problem.part(2).rows),
             (2 * strides[0] as u64, 1 << 30)
@@ -491,7 +491,7 @@ mod tests {
         let strides = strides(&shape, &[0, 1, 1, 1, 1, 1, 1], &[5, 4, 3, 2, 1, 0]);
         let problem = Problem::new(&shape, (DType::F32, &strides), (DType::F32, &strides)).unwrap();
         assert_eq!(problem.dims.len(), 6);
-        assert_eq!(problem.parts(), 4);
+        assert_eq!(problem.parts().0, 4);
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl Softmax {
     }
 
     /// The plan from one side to another that do not meet, unless they are the same elements.
+    #[inline]
     pub(crate) fn plan_sides(
         &self,
         device: &Device,

@@ -41,6 +41,8 @@ struct Split {
     outer: usize,
     /// The next dimension is walked so many indices a launch; those after it wholly in a launch.
     piece: u64,
+    /// Rows of a launch that walks as many.
+    rows: u32,
 }
 
 /// The fewest dimensions that walk the same rows, those with the largest `key` outermost.
@@ -70,67 +72,82 @@ pub(crate) fn merge<const N: usize, K: Ord>(
     dims
 }
 
-/// Number of launches that [`piece`] divides the rows into.
-pub(crate) fn pieces<const N: usize>(dims: &[Axis<N>]) -> u64 {
-    let Split { outer, piece } = split(dims);
-    let cut = dims
-        .get(outer)
-        .map_or(1, |axis| axis.extent.div_ceil(piece));
-    let before: u64 = dims[..outer].iter().map(|axis| axis.extent).product();
-    before * cut
+/// Number of launches that [`piece`] divides the rows into, and rows of the first, which is the largest.
+pub(crate) fn pieces<const N: usize>(dims: &[Axis<N>]) -> (u64, u32) {
+    let split = split(dims);
+    let before: u64 = dims[..split.outer].iter().map(|axis| axis.extent).product();
+    (before * split.cuts(dims), split.rows)
 }
 
 /// The rows of launch `number`, counted from 0; none is larger than the first's.
 pub(crate) fn piece<const N: usize>(dims: &[Axis<N>], number: u64) -> Piece<N> {
-    let Split { outer, piece } = split(dims);
+    let split = split(dims);
+    let Split { outer, piece, rows } = split;
     let mut part = Piece {
         first: [0; N],
-        rows: 1,
+        rows,
         dims: [(1, [0; N]); MAX_DIMS],
         count: dims.len() - outer,
     };
-    let Some(cut) = dims.get(outer) else {
+    for (slot, axis) in part.dims.iter_mut().zip(&dims[outer..]) {
+        // At most MAX_ROWS together, by the split.
+        *slot = (axis.extent as u32, axis.strides);
+    }
+    if number == 0 {
+        part.dims[0].0 = piece as u32;
         return part;
-    };
+    }
     let mut advance = |axis: &Axis<N>, index: u64| {
         for (first, stride) in part.first.iter_mut().zip(axis.strides) {
             *first += index * stride;
         }
     };
-    let pieces = cut.extent.div_ceil(piece);
-    let first = number % pieces * piece;
+    // There is a dimension, or there would be one launch.
+    let cut = &dims[outer];
+    let cuts = split.cuts(dims);
+    let first = number % cuts * piece;
     advance(cut, first);
-    let mut rest = number / pieces;
+    let mut rest = number / cuts;
     for axis in dims[..outer].iter().rev() {
         advance(axis, rest % axis.extent);
         rest /= axis.extent;
-    }
-    for (slot, axis) in part.dims.iter_mut().zip(&dims[outer..]) {
-        // At most MAX_ROWS together, by the split.
-        *slot = (axis.extent as u32, axis.strides);
     }
     part.dims[0].0 = piece.min(cut.extent - first) as u32;
     part.rows = part.dims().iter().map(|&(extent, _)| extent).product();
     part
 }
 
+impl Split {
+    /// Launches that walk the indices of the dimension that is cut.
+    fn cuts<const N: usize>(self, dims: &[Axis<N>]) -> u64 {
+        match dims.get(self.outer) {
+            // Most often, and then there is nothing to divide by.
+            Some(axis) if axis.extent > self.piece => axis.extent.div_ceil(self.piece),
+            _ => 1,
+        }
+    }
+}
+
 fn split<const N: usize>(dims: &[Axis<N>]) -> Split {
     let limit = u64::from(MAX_ROWS);
-    let mut inner_rows = 1;
-    let mut outer = dims.len();
-    while outer > 0 {
-        outer -= 1;
-        let extent = dims[outer].extent;
-        let is_last = dims.len() - outer == MAX_DIMS || outer == 0;
-        if is_last || extent > limit / inner_rows {
+    let mut rows = 1;
+    for (inner, (outer, axis)) in dims.iter().enumerate().rev().enumerate() {
+        let with_all = axis.extent.checked_mul(rows).filter(|&rows| rows <= limit);
+        let piece = with_all.map_or_else(|| limit / rows, |_| axis.extent);
+        rows *= piece;
+        if with_all.is_none() || inner + 1 == MAX_DIMS || outer == 0 {
             return Split {
                 outer,
-                piece: extent.min(limit / inner_rows),
+                piece,
+                rows: rows as u32,
             };
         }
-        inner_rows *= extent;
     }
-    Split { outer: 0, piece: 1 }
+    Split {
+        outer: 0,
+        piece: 1,
+        rows: 1,
+    }
 }
 
 #[cfg(test)]
@@ -168,11 +185,12 @@ mod tests {
         ] {
             let dims = axes(dims);
             let all: u64 = dims.iter().map(|axis| axis.extent).product();
-            let count = pieces(&dims);
+            let (count, most) = pieces(&dims);
+            assert_eq!(most, piece(&dims, 0).rows);
             let (mut rows, mut next) = (0, 0);
             for number in 0..count {
                 let piece = piece(&dims, number);
-                assert!(piece.rows <= self::piece(&dims, 0).rows);
+                assert!(piece.rows <= most);
                 assert!(piece.dims().len() <= MAX_DIMS);
                 let inside: u64 = piece
                     .dims()

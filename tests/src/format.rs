@@ -4,6 +4,8 @@
 use half::{bf16, f16};
 use warp_softmax::DType;
 
+use crate::settings;
+
 /// All pairs of input and output type that softmax has: the same on both sides, or one of them f32.
 pub const PAIRS: [(DType, DType); 7] = [
     (DType::F32, DType::F32),
@@ -14,6 +16,12 @@ pub const PAIRS: [(DType, DType); 7] = [
     (DType::F32, DType::F16),
     (DType::F32, DType::BF16),
 ];
+
+/// Those of [`PAIRS`] that a run is for: all, unless `WARP_SOFTMAX_TYPES` names some.
+pub fn pairs() -> Vec<(DType, DType)> {
+    let are_run = |types: &(DType, DType)| settings::runs_types(*types);
+    PAIRS.into_iter().filter(are_run).collect()
+}
 
 /// A binary floating-point format. Elements travel as their bits, in the low end of a `u32`.
 pub trait Format: Copy {

@@ -8,11 +8,16 @@
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
 //! | `WARP_SOFTMAX_SOAK_SECONDS` | how long the soak makes calls | 3 |
 //! | `WARP_SOFTMAX_FORCED_WAYS` | ways, beside the plan's own, that a case is forced through, each in its turn | all |
+//! | `WARP_SOFTMAX_TYPES` | input and output types of what is not drawn, such as `f32-f32,f32-bf16`: so slow runs can be shared out | all |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use warp_softmax::DType;
+
+use crate::format::PAIRS;
 
 /// Cases that each property draws.
 pub fn cases() -> u32 {
@@ -45,6 +50,26 @@ pub fn soak_seconds() -> u64 {
 /// Ways, beside the plan's own, that a case is forced through on each backend.
 pub fn forced_ways() -> usize {
     number("WARP_SOFTMAX_FORCED_WAYS").unwrap_or(usize::MAX)
+}
+
+/// Whether cases that are not drawn have these types of input and output.
+///
+/// # Panics
+///
+/// Where the environment names types that there are not.
+pub fn runs_types((input, output): (DType, DType)) -> bool {
+    static ONLY: OnceLock<Option<Vec<String>>> = OnceLock::new();
+    let only = ONLY.get_or_init(|| {
+        let list = std::env::var("WARP_SOFTMAX_TYPES").ok()?;
+        let names: Vec<String> = list.split(',').map(Into::into).collect();
+        let all = PAIRS.map(|(input, output)| format!("{input}-{output}"));
+        if let Some(name) = names.iter().find(|name| !all.contains(name)) {
+            panic!("WARP_SOFTMAX_TYPES: `{name}` is none of {all:?}");
+        }
+        Some(names)
+    });
+    let name = format!("{input}-{output}");
+    only.as_ref().is_none_or(|only| only.contains(&name))
 }
 
 /// Whether cases run on the backend of this name.

@@ -5,7 +5,7 @@ use warp_softmax::{DType, Device, Softmax, Tensor, TensorView, TensorViewMut};
 use warp_softmax_tests::backend::{self, Choice};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
-use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::format::pairs;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::runner::Runner;
@@ -27,7 +27,7 @@ const LEADS: [&[usize]; 7] = [
 #[test]
 fn every_rank_packed_and_in_place() {
     let runner = Runner::new("ranks");
-    for types in PAIRS {
+    for types in pairs() {
         for lead in LEADS {
             for cols in [1, 6, 33, 1030] {
                 let case = Case::new(types, lead, cols).fill_with(NORMAL, 1);
@@ -45,7 +45,7 @@ fn every_rank_packed_and_in_place() {
 #[test]
 fn permuted_and_gapped_leading_dimensions() {
     let runner = Runner::new("permuted");
-    for types in PAIRS {
+    for types in pairs() {
         for lead in LEADS {
             for cols in [5, 64, 1025] {
                 let row = |r: usize| NORMAL.row(cols, &mut Random::new(r as u64));
@@ -75,7 +75,7 @@ fn permuted_and_gapped_leading_dimensions() {
 #[test]
 fn repeated_and_overlapping_inputs() {
     let runner = Runner::new("repeated");
-    for types in PAIRS {
+    for types in pairs() {
         for cols in [4, 40, 1500] {
             let lead = [3, 2, 4];
             for strides in [
@@ -101,7 +101,7 @@ fn repeated_and_overlapping_inputs() {
 #[test]
 fn more_dimensions_than_one_launch_walks() {
     let runner = Runner::new("many dimensions");
-    for types in PAIRS {
+    for types in pairs() {
         for (lead, cols) in [
             (vec![2, 3, 2, 3, 2], 9),
             (vec![2, 2, 2, 2, 2, 2], 5),
@@ -138,7 +138,7 @@ fn more_dimensions_than_one_launch_walks() {
 #[test]
 fn row_counts_around_blocks_and_grids() {
     let runner = Runner::new("row counts");
-    for types in PAIRS {
+    for types in pairs() {
         for cols in [1, 3, 8, 17, 40, 128] {
             for rows in [1, 2, 3, 5, 31, 33, 127, 129, 257] {
                 runner.check(&Case::new(types, &[rows], cols).fill_with(NORMAL, rows as u64));
@@ -154,7 +154,7 @@ fn row_counts_around_blocks_and_grids() {
 #[test]
 fn zero_size_dimensions_of_every_place() {
     let runner = Runner::new("zero-size");
-    for types in PAIRS {
+    for types in pairs() {
         for (lead, cols) in [
             (vec![0], 5),
             (vec![3], 0),

@@ -4,7 +4,7 @@ use warp_softmax::{DType, Problem, Softmax};
 use warp_softmax_tests::backend;
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
-use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::format::pairs;
 use warp_softmax_tests::lengths::{self, EDGES};
 use warp_softmax_tests::runner::Runner;
 
@@ -22,7 +22,7 @@ fn case(types: (DType, DType), cols: usize, content: Content) -> Case {
 #[test]
 fn edges_of_lanes_warps_vectors_and_chunks() {
     let runner = Runner::new("edges");
-    for types in PAIRS {
+    for types in pairs() {
         for &cols in EDGES {
             for content in [Content::Normal { sigma: 1.0 }, Content::Equal(-30.0)] {
                 runner.check(&case(types, cols, content));
@@ -35,7 +35,7 @@ fn edges_of_lanes_warps_vectors_and_chunks() {
 #[test]
 fn both_sides_of_every_threshold_of_the_plan() {
     let runner = Runner::new("thresholds");
-    for types in PAIRS {
+    for types in pairs() {
         let mut around: Vec<usize> = runner
             .backends()
             .iter()
@@ -59,7 +59,7 @@ fn both_sides_of_every_threshold_of_the_plan() {
 #[test]
 fn every_length_up_to_a_few_vectors_a_lane() {
     let runner = Runner::new("short lengths");
-    for types in PAIRS {
+    for types in pairs() {
         for cols in 1..=300 {
             runner.check(&case(types, cols, Content::Normal { sigma: 3.0 }));
         }
@@ -70,7 +70,7 @@ fn every_length_up_to_a_few_vectors_a_lane() {
 #[test]
 fn aligned_rows_of_every_length_in_vectors() {
     let runner = Runner::new("aligned lengths");
-    for types in PAIRS {
+    for types in pairs() {
         for cols in (8..=1100).step_by(8) {
             runner.check(
                 &Case::new(types, &[3], cols)
@@ -86,7 +86,7 @@ fn aligned_rows_of_every_length_in_vectors() {
 #[test]
 fn which_exponential_a_row_gets_depends_on_its_length_and_type_alone() {
     for backend in backend::all() {
-        for types in PAIRS {
+        for types in pairs() {
             for cols in EDGES.iter().copied().chain((1024..300_000).step_by(1016)) {
                 let is_fast = |rows: usize, pitch: usize| {
                     let strides = [pitch, 1];

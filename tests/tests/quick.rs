@@ -7,7 +7,7 @@ use warp_softmax::{DType, Device, FullyMasked, NanPolicy};
 use warp_softmax_tests::backend::{self, Choice};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
-use warp_softmax_tests::format::{Format, PAIRS};
+use warp_softmax_tests::format::{Format, pairs};
 use warp_softmax_tests::oracle::Op;
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::reference;
@@ -58,7 +58,7 @@ fn every_kind_of_content_in_short_rows() {
 #[test]
 fn every_pair_of_types() {
     let runner = Runner::new("quick types");
-    for types in PAIRS {
+    for types in pairs() {
         for cols in [37, 1500] {
             runner.check(&Case::new(types, &[1], cols).fill_with(NORMAL, 2));
         }
@@ -92,7 +92,7 @@ fn bits_are_those_of_the_trees_in_a_warp() {
 
 #[test]
 fn bits_are_those_of_the_trees_in_short_rows() {
-    for types in PAIRS {
+    for types in pairs() {
         // Two warps of lanes with a row each, which have one, three or all elements of their last vector.
         let shapes = [(20, 1), (70, 11), (70, 35), (20, 61), (9, 130)];
         bits_are_those_of_the_trees(types, &shapes, NORMAL);
@@ -101,7 +101,7 @@ fn bits_are_those_of_the_trees_in_short_rows() {
 
 #[test]
 fn bits_are_those_of_the_trees_of_chunks() {
-    for types in PAIRS {
+    for types in pairs() {
         bits_are_those_of_the_trees(types, &[(2, 1025), (2, 3000)], NORMAL);
     }
     let shapes = [(1, 33_001), (1, 35_840)];

@@ -12,6 +12,7 @@ use warp_softmax::{DType, Device, Error, Problem, Softmax, Tensor, Way};
 use warp_softmax_tests::backend;
 use warp_softmax_tests::content::Content;
 use warp_softmax_tests::random::Random;
+use warp_softmax_tests::settings;
 
 /// Input of one worker: a shape for each way, and contents of its own.
 fn data(worker: usize, shape: [usize; 2]) -> Vec<f32> {
@@ -43,7 +44,7 @@ fn run_together(devices: &[Device]) {
     thread::scope(|scope| {
         for (worker, (device, expected)) in devices.iter().zip(&expected).enumerate() {
             scope.spawn(move || {
-                for _ in 0..5 {
+                for _ in 0..settings::cases().min(5) {
                     for (shape, expected) in SHAPES.iter().zip(expected) {
                         assert_eq!(
                             &softmax_on(device, worker, *shape),
@@ -146,7 +147,7 @@ fn launches_that_begin_early_wait_for_the_one_ahead() {
                 read.collect::<Vec<_>>()
             };
             let expected = chain(Softmax::new());
-            for _ in 0..5 {
+            for _ in 0..settings::cases().min(5) {
                 let early = chain(Softmax::new().programmatic());
                 assert!(early == expected, "{shape:?} on {}", backend.name);
             }

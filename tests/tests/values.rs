@@ -4,7 +4,7 @@ use warp_softmax::DType;
 use warp_softmax_tests::case::Case;
 use warp_softmax_tests::conspiracy;
 use warp_softmax_tests::content::{Content, Place};
-use warp_softmax_tests::format::PAIRS;
+use warp_softmax_tests::format::pairs;
 use warp_softmax_tests::lengths::FEW;
 use warp_softmax_tests::property::property;
 use warp_softmax_tests::random::Random;
@@ -15,7 +15,7 @@ use warp_softmax_tests::strategy;
 #[test]
 fn every_kind_of_content_at_a_length_of_every_regime() {
     let runner = Runner::new("contents");
-    for types in PAIRS {
+    for types in pairs() {
         for &cols in FEW {
             for &content in Content::ALL {
                 runner.check(&Case::new(types, &[1], cols).fill_with(content, 9));
@@ -29,7 +29,7 @@ fn every_kind_of_content_at_a_length_of_every_regime() {
 #[test]
 fn a_peak_above_sixty_depths() {
     let runner = Runner::new("depths");
-    for types in PAIRS {
+    for types in pairs() {
         for step in 0..60 {
             // From 2^-24 to 110, where an f32 result is the smallest subnormal number and then 0.
             let depth = 2f32.powf(-24.0 + step as f32 * (24.0 + 6.78) / 59.0);
@@ -46,7 +46,7 @@ fn a_peak_above_sixty_depths() {
 #[test]
 fn one_live_element_at_every_place_of_a_row() {
     let runner = Runner::new("one live");
-    for types in PAIRS {
+    for types in pairs() {
         for &cols in FEW {
             let places = [Place::First, Place::Middle, Place::Last];
             let values = [0.7, -60_000.0, -1e38, 65_504.0, 1e38];
@@ -76,7 +76,7 @@ fn one_live_element_at_every_place_of_a_row() {
 #[test]
 fn chunks_at_levels_far_apart() {
     let runner = Runner::new("levels");
-    for types in PAIRS {
+    for types in pairs() {
         for gap in [10.0, 20.0, 40.0, 43.0, 50.0, 60.0, 85.0, 100.0, 150.0] {
             for cols in [1025, 2049, 7 * 1024, 20_000, 40_000] {
                 runner.check(&Case::new(types, &[1], cols).fill_with(Content::Levels { gap }, 3));
@@ -89,7 +89,7 @@ fn chunks_at_levels_far_apart() {
 #[test]
 fn a_row_of_one_element_is_one() {
     let runner = Runner::new("one element");
-    for types in PAIRS {
+    for types in pairs() {
         let values = [
             0.7,
             0.0,
