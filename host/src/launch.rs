@@ -52,7 +52,8 @@ pub(crate) unsafe fn softmax(
     output: Side<'_>,
 ) -> Result<(), Error> {
     // SAFETY: parameters: the kernel's own, in its order; buffers: live; kernel: planned: for every
-    // row of a part, the layout leads to elements of both, and the plan's grid covers the part.
+    // row of a part, the layout leads to elements of both, aligned where the kernel is for such rows, and
+    // the plan's grid covers the part.
     each(problem, plan, options, input, output, |launch| unsafe {
         device.launch(launch)
     })

@@ -21,13 +21,13 @@ pub enum Way {
     Warp,
     /// As `Warp`, through shared memory: adjacent rows, as many at once as a warp has groups of lanes.
     Packed,
-    /// A block a row, the row in registers.
+    /// A block a row, the row in registers; without masks and logarithms for aligned rows.
     Block,
     /// A block a row, the row in shared memory as it is; for aligned rows.
     Parked,
     /// A block a row, the row shifted on its way through shared memory and held there or in registers.
     Staged,
-    /// A cluster of blocks a row, the row in registers.
+    /// A cluster of blocks a row, the row in registers; without masks and logarithms for aligned rows.
     Split,
     /// A cluster of blocks a row, the row in shared memory as it is; for aligned rows.
     SplitParked,
@@ -635,10 +635,10 @@ impl Request<'_> {
                 self.problem.is_packed()
                     && self.problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
             }
-            Cover::Parked(_) => self.is_aligned,
-            Cover::SplitParked(_) => self.is_aligned && has_clusters,
-            Cover::Split(_) | Cover::SplitStaged(_) => has_clusters,
-            Cover::Warp { .. } | Cover::Block | Cover::Staged(..) | Cover::Stream => true,
+            Cover::Block | Cover::Parked(_) => self.is_aligned,
+            Cover::Split(_) | Cover::SplitParked(_) => self.is_aligned && has_clusters,
+            Cover::SplitStaged(_) => has_clusters,
+            Cover::Warp { .. } | Cover::Staged(..) | Cover::Stream => true,
         }
     }
 
@@ -1103,7 +1103,7 @@ mod tests {
                             Way::Split | Way::SplitParked | Way::SplitStaged => 0,
                             // 0: rows that are not aligned, or types without a kernel. Else what the
                             // device's shared memory holds, 32 chunks of f32, in blocks of 16 warps.
-                            Way::Parked if limit == 0 => 0,
+                            Way::Block | Way::Parked if limit == 0 => 0,
                             Way::Parked if input == DType::F32 => 32_768,
                             Way::Parked => 65_536,
                             _ => 32_768,
@@ -1194,7 +1194,7 @@ mod tests {
             let plan = Plan::new(&problem, &large(), Some(way), false).unwrap();
             (plan.blocks_per_row(), plan.threads_per_block() / WARP)
         };
-        assert_eq!(shape(100, 1, Way::Split), (2, 1));
+        assert_eq!(shape(100, 4, Way::Split), (2, 1));
         assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
@@ -1352,7 +1352,7 @@ mod tests {
     #[test]
     fn a_launch_has_up_to_2_to_the_31_less_one_blocks() {
         let rows = MAX_GRID as usize;
-        let problem = Problem::packed(&[rows, 1], DType::F32, DType::F32).unwrap();
+        let problem = Problem::packed(&[rows, 4], DType::F32, DType::F32).unwrap();
         let plan = |way| Plan::new(&problem, &large(), Some(way), false);
         let scores = |way| {
             let ability = Ability::Masks;
@@ -1374,9 +1374,9 @@ mod tests {
             let plan = Plan::new(&problem, &large(), Some(Way::Block), false).unwrap();
             (plan.grid(), plan.launches())
         };
-        assert_eq!(grid(&[5, 3]), (5, 1));
-        assert_eq!(grid(&[MAX_GRID as usize + 7, 3]), (MAX_GRID, 2));
-        for none in [&[0, 3][..], &[5, 0]] {
+        assert_eq!(grid(&[5, 4]), (5, 1));
+        assert_eq!(grid(&[MAX_GRID as usize + 7, 4]), (MAX_GRID, 2));
+        for none in [&[0, 4][..], &[5, 0]] {
             assert_eq!(grid(none), (0, 0));
         }
     }
@@ -1387,7 +1387,7 @@ mod tests {
             max_shared_bytes_per_block: 15,
             ..large()
         };
-        let problem = Problem::packed(&[7, 5], DType::F32, DType::F32).unwrap();
+        let problem = Problem::packed(&[7, 4], DType::F32, DType::F32).unwrap();
         for way in [Way::Block, Way::Staged, Way::Split, Way::Stream] {
             for plan in [
                 Plan::new(&problem, &tiny, Some(way), false),

@@ -43,6 +43,8 @@ pub const fn chunks(cols: u32) -> u32 {
 ///   exchange and, if `STAGED`, [`stages_bytes`].
 /// * **covered**: the grid has as many blocks a row as the exchange is among, a block has whole warps, and a
 ///   row no more chunks than warps; `cols` is at least 1.
+/// * **aligned**: unless `STAGED`, every row of `x` begins at 16 bytes and is whole vectors, and every row of `y` begins
+///   at 16 bytes, or at a multiple of the results of a vector where they take less.
 #[inline(always)]
 pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
@@ -69,8 +71,8 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
     let mut shift = 0.0;
     let (tile, max, whole) = loop {
         let (offset, _) = layout.locate(X::row());
-        // SAFETY: in-bounds: the caller's.
-        let input = unsafe { Row::<In>::new(x.at(offset), cols) };
+        // SAFETY: in-bounds, aligned: the caller's.
+        let input = unsafe { row::<In, STAGED>(x.at(offset), cols) };
         let mut tile = if STAGED {
             let span = input.span(chunk * CHUNK);
             // SAFETY: in-bounds: the caller's; own: a stage a warp.
@@ -115,14 +117,17 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
     // Opaque, so that the address is computed where it is used, and not kept in registers from the beginning on.
     let output = || {
         let (_, offset) = layout.locate(opaque_u32(X::row()));
-        // SAFETY: in-bounds: the caller's.
-        unsafe { Row::<Out>::new(y.at(offset), cols) }
+        // SAFETY: in-bounds, aligned: the caller's.
+        unsafe { row::<Out, STAGED>(y.at(offset), cols) }
     };
     // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's; all lanes call the barriers, the
     // first of which ends the reading of inputs, the second the writing of results.
     unsafe {
         match outcome {
-            _ if !STAGED => tile.store(output(), outcome),
+            _ if !STAGED => {
+                let first = opaque_u32(X::warp()) * CHUNK;
+                tile.placed_at(first).store(output(), outcome)
+            }
             Outcome::Normalise(normaliser) => {
                 sync_warp(u32::MAX);
                 tile.results_to_stage::<Out, E>(stage, normaliser);
@@ -130,6 +135,23 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
                 stage.send_shifted(output().span(chunk * CHUNK), CHUNK / WARP);
             }
             Outcome::Fill(value) => output().span(chunk * CHUNK).fill(Out::narrow_any(value)),
+        }
+    }
+}
+
+/// A row of which it is known that it is aligned, unless it goes through a stage.
+///
+/// # Safety
+///
+/// As for [`Row::new`], and unless `STAGED` as for [`Row::aligned`].
+#[inline(always)]
+unsafe fn row<E: Element, const STAGED: bool>(start: Global<E::Word>, cols: u32) -> Row<E> {
+    // SAFETY: the caller's.
+    unsafe {
+        if STAGED {
+            Row::new(start, cols)
+        } else {
+            Row::aligned(start, cols)
         }
     }
 }
@@ -355,10 +377,8 @@ pub const fn parked_bytes(warps: u32, blocks: u32, cols: u32, size: u32) -> u32 
 ///
 /// # Safety
 ///
-/// As [`in_registers`], but a row may have any number of chunks, and the block has [`shared_bytes`] for the
-/// exchange and [`parked_bytes`]. And:
-///
-/// * **aligned**: every row, of `x` and of `y`, begins at 16 bytes and is whole vectors.
+/// As [`in_registers`] that is not `STAGED`, but a row may have any number of chunks, and the block has [`shared_bytes`]
+/// for the exchange and [`parked_bytes`].
 #[inline(always)]
 pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
     x: Global<In::Word>,
@@ -446,8 +466,8 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
 
     let outcome = Outcome::of(whole, cols, options);
     let (_, offset) = layout.locate(opaque_u32(X::row()));
-    // SAFETY: in-bounds: the caller's.
-    let output = unsafe { Row::<Out>::new(y.at(offset), cols) };
+    // SAFETY: in-bounds, aligned: the caller's.
+    let output = unsafe { Row::<Out>::aligned(y.at(offset), cols) };
     let mut index = 0;
     while chunk(index) < all_chunks {
         let (tile, outcome) = if V == 4 && !E::TWICE {
@@ -464,7 +484,7 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
             tile.exponentials_relative_to::<E>(whole.max);
             (tile, outcome)
         };
-        let tile = tile.moved_to(chunk(index) * CHUNK);
+        let tile = tile.placed_at(chunk(index) * CHUNK);
         // SAFETY: in-bounds: the row is this exchange's alone, and a chunk the warp's.
         unsafe { tile.store::<Out>(output, outcome) };
         index += 1;

@@ -11,11 +11,11 @@
 //! |---|---|---|
 //! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
 //! | [`packed`] | up to 512, of 16-bit inputs 1,024, of any alignment | as `warp`, adjacent rows, one or many at once, through shared memory |
-//! | [`block`](chunked) | up to 32,768 | a block a row, a chunk of 1,024 elements a warp, in registers |
-//! | [`parked`](chunked) | what shared memory holds | a block a row, chunks in shared memory, each lane's vectors by themselves |
+//! | [`block`](chunked) | up to 32,768, aligned | a block a row, a chunk of 1,024 elements a warp, in registers |
+//! | [`parked`](chunked) | what shared memory holds, aligned | a block a row, chunks in shared memory, each lane's vectors by themselves |
 //! | [`staged`](chunked) | up to 32,768, of any alignment | a block a row, chunks through shared memory |
-//! | [`split`](chunked) | up to 262,144 | as `block`, with the blocks of a cluster to a row (sm_90 on) |
-//! | [`split_parked`](chunked) | up to 262,144 | as `parked`, with the blocks of a cluster to a row |
+//! | [`split`](chunked) | up to 262,144, aligned | as `block`, with the blocks of a cluster to a row (sm_90 on) |
+//! | [`split_parked`](chunked) | up to 262,144, aligned | as `parked`, with the blocks of a cluster to a row |
 //! | [`split_staged`](chunked) | up to 262,144, of any alignment | as `staged`, with the blocks of a cluster to a row |
 //! | [`stream`] | any | a block a row, read twice |
 //!

@@ -25,6 +25,8 @@ pub const CHUNK: u32 = 1024;
 pub struct Row<E: Element> {
     start: Global<E::Word>,
     cols: u32,
+    /// Whether it is known to be [`aligned`](Self::aligned); others are looked at.
+    is_aligned: bool,
 }
 
 impl<E: Element> Row<E> {
@@ -36,7 +38,28 @@ impl<E: Element> Row<E> {
     ///   long as the row is used; `cols` may be 0.
     #[inline(always)]
     pub unsafe fn new(start: Global<E::Word>, cols: u32) -> Self {
-        Self { start, cols }
+        Self {
+            start,
+            cols,
+            is_aligned: false,
+        }
+    }
+
+    /// The same of a row that is known to be aligned: what other rows need is not compiled for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Row::new`], and
+    ///
+    /// * **aligned**: the row is whole vectors, of as many elements as the input has in 16 bytes, and begins at a multiple
+    ///   of 16 bytes, or of what a vector takes here if that is less.
+    #[inline(always)]
+    pub unsafe fn aligned(start: Global<E::Word>, cols: u32) -> Self {
+        Self {
+            start,
+            cols,
+            is_aligned: true,
+        }
     }
 
     /// The chunk from element `first` on: less than a chunk at the row's end, nothing after it.
@@ -51,7 +74,8 @@ impl<E: Element> Row<E> {
     /// Whether the row is whole vectors of `elements`, each at a multiple of `bytes` bytes.
     #[inline(always)]
     fn is_wide(self, elements: usize, bytes: u64) -> bool {
-        self.cols.is_multiple_of(elements as u32) && self.start.address() & (bytes - 1) == 0
+        self.is_aligned
+            || self.cols.is_multiple_of(elements as u32) && self.start.address() & (bytes - 1) == 0
     }
 }
 
@@ -569,8 +593,10 @@ impl<const STEPS: usize, const V: usize> Tile<WARP, STEPS, V> {
 
     /// The same tile, of the chunk that begins at `first` of its row.
     #[inline(always)]
-    pub fn moved_to(mut self, first: u32) -> Self {
-        self.first += first;
+    pub fn placed_at(mut self, first: u32) -> Self {
+        // Opaque, so that what follows from it is computed where the tile is stored, and not kept in registers from its
+        // loading on.
+        self.first = first + opaque_u32(lane_id()) * V as u32;
         self
     }
 

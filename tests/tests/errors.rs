@@ -437,24 +437,30 @@ fn views_stay_within_their_tensor() {
 fn a_forced_way_has_to_hold_the_row() {
     each_device(|device| {
         let longest = [
-            (Way::Warp, 1024),
-            (Way::Packed, 512),
-            (Way::Block, 32_768),
-            (Way::Staged, 32_768),
+            (Way::Warp, 1024, 1),
+            (Way::Packed, 512, 1),
+            // Of whole vectors alone.
+            (Way::Block, 32_768, 4),
+            (Way::Staged, 32_768, 1),
         ];
-        for (way, limit) in longest {
+        for (way, limit, step) in longest {
             let op = Softmax::new().force_way(way);
             assert_eq!(op.plan(&zeros(device, &[2, limit])).unwrap().way(), way);
-            let x = zeros(device, &[2, limit + 1]);
+            let x = zeros(device, &[2, limit + step]);
             let words = &[
                 &*way.to_string(),
                 &limit.to_string(),
-                &(limit + 1).to_string(),
+                &(limit + step).to_string(),
             ];
             let error = invalid(op.forward(&x), words);
             assert_matches!(error, Error::WayNotPossible { limit: given, .. } if given == limit);
             assert_matches!(invalid(op.plan(&x), words), Error::WayNotPossible { .. });
         }
+        let unaligned = Softmax::new().force_way(Way::Block);
+        assert_matches!(
+            invalid(unaligned.plan(&zeros(device, &[2, 33])), &["block"]),
+            Error::WayNotPossible { limit: 0, .. }
+        );
         assert!(
             Softmax::new()
                 .force_way(Way::Stream)

@@ -470,7 +470,7 @@ fn many_tiny_rows_fit_their_launches() {
                     }
                     // Rows of other than whole vectors.
                     Err(Error::WayNotPossible { .. })
-                        if matches!(way, Way::Parked | Way::SplitParked) =>
+                        if matches!(way, Way::Block | Way::Parked | Way::SplitParked) =>
                     {
                         continue;
                     }
@@ -580,14 +580,16 @@ fn every_way_takes_short_rows() {
                 for way in Way::ALL {
                     let ran = backend::run(&backend.device, &case, Choice::Forced(way));
                     let ran = match ran {
-                        // Older GPUs have no clusters.
-                        Err(Refused::Way) if matches!(way, Way::Split | Way::SplitStaged) => {
-                            continue;
-                        }
-                        // Rows of other than whole vectors, or of another type.
-                        Err(Refused::Way) if matches!(way, Way::Parked | Way::SplitParked) => {
+                        Err(Refused::Way) => {
+                            let splits =
+                                matches!(way, Way::Split | Way::SplitParked | Way::SplitStaged);
+                            let keeps_type = matches!(way, Way::Parked | Way::SplitParked);
+                            let is_for_aligned =
+                                keeps_type || matches!(way, Way::Block | Way::Split);
                             assert!(
-                                cols != 256 || types.0 != types.1 || way == Way::SplitParked,
+                                splits && backend.device.properties().max_cluster_blocks == 1
+                                    || keeps_type && types.0 != types.1
+                                    || is_for_aligned && cols != 256,
                                 "{way} on {cols}"
                             );
                             continue;
