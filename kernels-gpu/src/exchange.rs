@@ -52,11 +52,11 @@ pub trait ExchangeByChunks: Exchange {
     /// To be called once a round, by all threads, after [`Exchange::begin`] and before [`ExchangeByChunks::tell`].
     fn meet(&self);
 
-    /// Tells the others of a chunk; one past the last is nothing to tell. All lanes call.
+    /// Tells the others of a chunk. All lanes call.
     ///
     /// # Safety
     ///
-    /// * **own**: the chunk is one of this warp's, told once a round.
+    /// * **own**: the chunk is one of the row's and this warp's, told once a round.
     unsafe fn tell(&self, chunk: u32, part: Partial);
 
     /// What all the warps together know, in every thread. All threads call, when they have told all.
@@ -162,7 +162,7 @@ impl ExchangeByChunks for Block {
 
     #[inline(always)]
     unsafe fn tell(&self, chunk: u32, part: Partial) {
-        if lane_id() == 0 && chunk < self.chunks {
+        if lane_id() == 0 {
             // SAFETY: in-bounds: a slot a chunk; unshared: own, and read after the barrier only.
             unsafe { self.slots.put(chunk, part) };
         }
@@ -259,8 +259,11 @@ impl Exchange for Cluster {
     #[inline(always)]
     unsafe fn share(&self, chunk: u32, part: Partial) -> Partial {
         self.meet();
-        // SAFETY: own: the caller's; once.
-        unsafe { self.tell(chunk, part) };
+        // The last warps may have no chunk.
+        if chunk < self.chunks {
+            // SAFETY: own: the caller's; once.
+            unsafe { self.tell(chunk, part) };
+        }
         self.collect()
     }
 }
@@ -274,7 +277,7 @@ impl ExchangeByChunks for Cluster {
 
     #[inline(always)]
     unsafe fn tell(&self, chunk: u32, part: Partial) {
-        if chunk < self.chunks && lane_id() < cluster::cluster_size() {
+        if lane_id() < cluster::cluster_size() {
             // SAFETY: in-bounds: a slot a chunk; there: peers return only when they have all partials; unshared:
             // own, and read after the barrier only.
             unsafe { self.slots.send(chunk, part, self.arrived, lane_id()) };
