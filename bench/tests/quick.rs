@@ -1,4 +1,8 @@
 //! Every bench, once and tiny, on the emulator: through the program itself, as a user starts it.
+#![cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 
 use std::fs;
 use std::path::{Path, PathBuf};

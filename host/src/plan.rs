@@ -642,13 +642,15 @@ impl Request<'_> {
         }
     }
 
-    /// Warps of a block, blocks that share a row, and shared memory of a block, for rows of `cols` elements.
-    fn shape(&self, choice: &Choice, kernel: KernelId, cols: u32) -> (u32, u32, u32) {
+    /// Warps of a block, blocks that share a row, and shared memory of a block, for rows of `cols` elements; nothing if
+    /// the device has less shared memory.
+    fn shape(&self, choice: &Choice, kernel: KernelId, cols: u32) -> Option<(u32, u32, u32)> {
         let (input, cover) = (self.problem.input(), choice.cover);
         let cluster = cover.cluster(choice.rows, input, cols, self.properties);
         let warps = cover.warps(kernel, input, cols, cluster);
         let shared_bytes = cover.shared_bytes(warps, cluster, self.problem, cols);
-        (warps, cluster, shared_bytes)
+        let fits = shared_bytes <= self.properties.max_shared_bytes_per_block;
+        fits.then_some((warps, cluster, shared_bytes))
     }
 
     /// The plan of a line, if the rows are of those that it is for.
@@ -662,10 +664,7 @@ impl Request<'_> {
             return None;
         }
         let cover = choice.cover;
-        let (warps, cluster, shared_bytes) = self.shape(choice, kernel, cols);
-        if shared_bytes > self.properties.max_shared_bytes_per_block {
-            return None;
-        }
+        let (warps, cluster, shared_bytes) = self.shape(choice, kernel, cols)?;
         let rows_per_block = cover.rows_per_block(warps);
         let (launches, rows) = self.problem.parts();
         Some(Plan {
@@ -688,8 +687,7 @@ impl Request<'_> {
         let lines = choices(self.problem.input()).iter().zip(kernels);
         let limits = lines.filter_map(|(choice, kernel)| {
             let (kernel, longest) = ((*kernel)?, self.longest(choice)?);
-            let most = self.properties.max_shared_bytes_per_block;
-            let fits = |cols| self.shape(choice, kernel, cols).2 <= most;
+            let fits = |cols| self.shape(choice, kernel, cols).is_some();
             // One that could hold the row cannot have so many.
             (cols > longest || !fits(cols)).then(|| longest_that(longest, fits))
         });
@@ -1362,7 +1360,11 @@ mod tests {
             assert_eq!(plan(way).unwrap().grid(), MAX_GRID);
             assert_eq!(scores(way).unwrap().grid(), MAX_GRID);
         }
-        for split in [plan(Way::Split), scores(Way::Split)] {
+        // Nor does it help that the row is as long as can be.
+        let longest = LONGEST_SPLIT as usize;
+        let longest = Problem::packed(&[rows, longest], DType::F32, DType::F32).unwrap();
+        let longest = Plan::new(&longest, &large(), Some(Way::Split), false);
+        for split in [plan(Way::Split), longest, scores(Way::Split)] {
             assert!(matches!(split, Err(Error::WayNotPossible { limit: 0, .. })));
         }
     }

@@ -29,7 +29,9 @@ fn sources(folder: &str) -> Vec<(String, String)> {
                 let name = path
                     .strip_prefix(workspace())
                     .expect("a path in the workspace");
-                files.push((name.to_string_lossy().into_owned(), text));
+                // On Windows too.
+                let name = name.to_string_lossy().replace('\\', "/");
+                files.push((name, text));
             }
         }
     }

@@ -90,6 +90,14 @@ pub(crate) struct Launch<'a> {
     /// Blocks of a cluster; 1: none.
     pub(crate) cluster: u32,
     pub(crate) shared_bytes: u32,
+    /// The emulator keeps all work in order anyway.
+    #[cfg_attr(
+        not(all(
+            target_os = "linux",
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        )),
+        expect(dead_code)
+    )]
     pub(crate) order: StreamOrder,
     /// A pointer for each parameter.
     pub(crate) parameters: &'a [*const c_void],

@@ -6,6 +6,8 @@
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+#[cfg(windows)]
+use corosensei::stack::StackTebFields;
 use corosensei::stack::{STACK_ALIGNMENT, Stack, StackPointer};
 use std::alloc;
 
@@ -21,7 +23,7 @@ const CANARY: u64 = 0x0ddb_a115_7ac6_ca9a;
 const _: () = assert!(STRIDE_BYTES.is_multiple_of(STACK_ALIGNMENT));
 const _: () = assert!(SPARE_BYTES.is_multiple_of(STACK_ALIGNMENT));
 
-/// `stacks` stacks. The system commits the pages of a stack when they are first touched.
+/// `stacks` stacks. The system commits the pages of a stack when they are first touched; Windows does so at once.
 #[derive(Default)]
 pub(super) struct Slab {
     start: Option<NonNull<u8>>,
@@ -116,4 +118,18 @@ unsafe impl Stack for SlabStack {
     fn limit(&self) -> StackPointer {
         self.limit
     }
+
+    /// All of the stack is committed, so it has nowhere to grow to.
+    #[cfg(windows)]
+    fn teb_fields(&self) -> StackTebFields {
+        StackTebFields {
+            StackBase: self.base.get(),
+            StackLimit: self.limit.get(),
+            DeallocationStack: self.limit.get(),
+            GuaranteedStackBytes: 0,
+        }
+    }
+
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, _: usize, _: usize) {}
 }
