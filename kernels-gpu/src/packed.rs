@@ -146,7 +146,8 @@ unsafe fn rows_of<
         tile.map(|z| z - max);
         max = 0.0;
     }
-    let outcome = Outcome::of(tile.exponentiate::<Out::Accuracy>(max), cols, options);
+    let part = tile.exponentiate_up_to::<Out::Accuracy, LAST>(max);
+    let outcome = Outcome::of(part, cols, options);
     // SAFETY: all lanes call the barriers, of which the first ends the reading of inputs, the second the
     // writing of results; in-bounds: the stage has room for the rows; the output's rows are this warp's.
     unsafe {

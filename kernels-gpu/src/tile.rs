@@ -409,7 +409,29 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     /// the partial of the tile, in every lane of the group.
     #[inline(always)]
     pub fn exponentiate<A: Accuracy>(&mut self, max: f32) -> Partial {
-        self.exponentials_relative_to::<A>(max);
+        self.exponentiate_up_to::<A, V>(max)
+    }
+
+    /// The same of a tile of which every lane has at most `LAST` elements in its last vector, which are then all that is
+    /// worked on there.
+    #[inline(always)]
+    pub fn exponentiate_up_to<A: Accuracy, const LAST: usize>(&mut self, max: f32) -> Partial {
+        let reference = Reference::of_max(max);
+        let mut step = 0;
+        while step < STEPS {
+            let in_vector = if step + 1 == STEPS { LAST } else { V };
+            let mut i = 0;
+            while i < V {
+                self.values[step][i] = if i < in_vector {
+                    A::exp(self.values[step][i], reference)
+                } else {
+                    // The compiler knows that adding it changes nothing, which it does not of +0.
+                    -0.0
+                };
+                i += 1;
+            }
+            step += 1;
+        }
         Partial::of(max, lanes_sum::<A, LANES>(self.lane_sum::<A>()))
     }
 
