@@ -2,13 +2,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`throughput`], [`latency`], [`masked`], [`startup`], [`scaling`] | the benches |
-//! | [`exchange`] | inputs and results as files, for other implementations to check |
-//! | [`report`] | tables and plots |
-//! | [`run`], [`measure`], [`workspace`], [`gpu`], [`check`] | what the benches share: order, a cell, memory, times, truth |
-//! | [`record`], [`environment`], [`stats`] | what is kept |
-//! | [`args`], [`terminal`] | what is asked and shown |
-//! | [`number`], [`source`], [`allocations`], [`failed`] | small things |
+//! | `throughput`, `latency`, `masked`, `startup`, `scaling` | the benches |
+//! | `exchange` | inputs and results as files, for other implementations to check |
+//! | `report` | tables and plots |
+//! | `run`, `measure`, `workspace`, `gpu`, `check` | what the benches share: order, a cell, memory, times, truth |
+//! | `record`, `environment`, `stats` | what is kept |
+//! | `args`, `terminal` | what is asked and shown |
+//! | `number`, `source`, `allocations`, `failed` | small things |
 
 #![cfg(all(
     target_os = "linux",

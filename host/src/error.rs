@@ -229,7 +229,7 @@ pub enum Error {
         /// The shape asked for.
         to: Vec<usize>,
     },
-    /// The way that was forced cannot hold the row.
+    /// The way that was forced cannot hold the row, or is not for such rows.
     #[error("{}", way_not_possible(*way, *cols, *limit))]
     WayNotPossible {
         /// The way.

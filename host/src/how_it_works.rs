@@ -31,7 +31,8 @@
 //! `parked` and `split_parked` are there only where input and output have one type; others take `staged`, `split` or
 //! `split_staged` there.
 //!
-//! *Aligned*: each row begins at 16 bytes and is whole vectors, in input and output. Which way the input's and
+//! *Aligned*: each row begins at 16 bytes and is whole vectors, in input and output; results of which a vector's take
+//! 8 bytes may begin at 8. Which way the input's and
 //! output's types, lengths and the device lead to is a table in the plan; [`Softmax::plan`] tells its choice.
 //! A cluster has 16 blocks at most, on some devices fewer, and is there from compute capability 9.0 on.
 //!

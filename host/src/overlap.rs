@@ -67,13 +67,14 @@ pub(crate) fn rows_meet(
     cols: u64,
 ) -> bool {
     // Most often each stride goes beyond all that the dimensions after it reach.
-    let mut reach = cols;
-    let nests = |(extent, stride): (u64, u64)| {
-        let beyond = stride >= reach;
-        reach = reach.saturating_add((extent - 1).saturating_mul(stride));
-        beyond || extent == 1
-    };
-    if dims.clone().rev().all(nests) {
+    let nested = dims
+        .clone()
+        .rev()
+        .try_fold(cols, |reach, (extent, stride)| {
+            let further = (extent - 1).checked_mul(stride)?;
+            (extent == 1 || stride >= reach).then_some(reach.checked_add(further)?)
+        });
+    if nested.is_some() {
         return false;
     }
     let mut terms: Terms = dims
@@ -106,11 +107,11 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The address after the last byte, where leading dimensions have these extents and strides in bytes.
-    fn end(&self, dims: impl Iterator<Item = (u64, u64)>) -> u64 {
-        let start = self.address.saturating_add(self.row_bytes);
-        dims.fold(start, |end, (extent, stride)| {
-            end.saturating_add((extent - 1).saturating_mul(stride))
+    /// The address after the last byte, where leading dimensions have these extents and strides in bytes, if it is one.
+    fn end(&self, mut dims: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
+        let start = self.address.checked_add(self.row_bytes);
+        dims.try_fold(start?, |end, (extent, stride)| {
+            end.checked_add((extent - 1).checked_mul(stride)?)
         })
     }
 }
@@ -124,7 +125,10 @@ pub(crate) fn tensors_meet(
     (b, dims_b): (&Rows, impl Iterator<Item = (u64, u64)> + Clone),
 ) -> bool {
     // Most often the one ends before the other begins.
-    if a.end(dims_a.clone()) <= b.address || b.end(dims_b.clone()) <= a.address {
+    let ends_before = |end: Option<u64>, start| end.is_some_and(|end| end <= start);
+    if ends_before(a.end(dims_a.clone()), b.address)
+        || ends_before(b.end(dims_b.clone()), a.address)
+    {
         return false;
     }
     let moves = |&(extent, stride): &(u64, u64)| extent > 1 && stride != 0;
@@ -281,6 +285,22 @@ mod tests {
                 "one row meets no other"
             );
         }
+    }
+
+    /// Two rows `u64::MAX` apart in two ways, and tensors that go on past all addresses.
+    #[test]
+    fn sums_beyond_64_bits_hide_nothing() {
+        let dims = [(3, u64::MAX), (1, 27), (1, u64::MAX), (2, u64::MAX)];
+        assert!(rows_meet(dims.into_iter(), 1));
+        assert!(!rows_meet([(3, u64::MAX)].into_iter(), 9));
+        let row = |address| Rows {
+            address,
+            row_bytes: 16,
+        };
+        let long = [(1 << 40, 1 << 30)];
+        let meet = |a, b| tensors_meet((&row(a), long.into_iter()), (&row(b), [].into_iter()));
+        assert!(meet(1 << 30, u64::MAX - ((1 << 30) - 1)));
+        assert!(!meet(1 << 30, u64::MAX - (1 << 20)));
     }
 
     #[test]

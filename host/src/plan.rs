@@ -21,13 +21,13 @@ pub enum Way {
     Warp,
     /// As `Warp`, through shared memory: adjacent rows, as many at once as a warp has groups of lanes.
     Packed,
-    /// A block a row, the row in registers; without masks and logarithms for aligned rows.
+    /// A block a row, the row in registers; of the plain softmax, for aligned rows.
     Block,
     /// A block a row, the row in shared memory as it is; for aligned rows.
     Parked,
     /// A block a row, the row shifted on its way through shared memory and held there or in registers.
     Staged,
-    /// A cluster of blocks a row, the row in registers; without masks and logarithms for aligned rows.
+    /// A cluster of blocks a row, the row in registers; of the plain softmax, for aligned rows.
     Split,
     /// A cluster of blocks a row, the row in shared memory as it is; for aligned rows.
     SplitParked,
@@ -130,7 +130,7 @@ impl Exp {
 /// The rows that a line of the table is for.
 #[derive(Clone, Copy, PartialEq)]
 enum Rows {
-    /// Each begins at 16 bytes and is whole vectors.
+    /// Each begins at 16 bytes and is whole vectors; results of vectors that take less may begin at a multiple of that.
     Aligned,
     /// The same, and so few that a row should have many blocks.
     AlignedFew,
@@ -596,7 +596,7 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The longest row that the line may be for, if it is for such rows and the device can run its kernel.
+    /// The longest row that the line may be for, if it is for these and the device can run its kernel.
     fn longest(&self, choice: &Choice) -> Option<u32> {
         let &Choice {
             longest,
@@ -605,11 +605,14 @@ impl Request<'_> {
         } = choice;
         let is_for = match rows {
             Rows::Any => true,
-            // If forced, for whatever rows, but not a shape that is for few where there are many.
+            // If forced, for whatever rows its kernel can do with, but not a shape that is for few where there are many.
             Rows::Aligned => self.is_aligned || self.forced.is_some(),
             Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
         };
-        let is_wanted = self.forced.is_none_or(|way| way == cover.way());
+        let is_wanted = match self.forced {
+            Some(way) => way == cover.way(),
+            None => self.problem.cols() as u32 <= longest,
+        };
         if !is_for || !is_wanted || cover.exp() != self.exp || !self.can_run(cover) {
             return None;
         }
@@ -629,14 +632,16 @@ impl Request<'_> {
     /// Whether the kernel can do with the rows, and the device with the kernel.
     fn can_run(&self, cover: Cover) -> bool {
         let has_clusters = self.properties.max_cluster_blocks > 1;
+        // There may be none.
+        let takes_aligned = self.is_aligned || self.problem.rows() == 0;
         match cover {
             Cover::Packed { lanes, steps } => {
                 let vector = self.problem.input().vector_elems();
                 self.problem.is_packed()
                     && self.problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
             }
-            Cover::Block | Cover::Parked(_) => self.is_aligned,
-            Cover::Split(_) | Cover::SplitParked(_) => self.is_aligned && has_clusters,
+            Cover::Block | Cover::Parked(_) => takes_aligned,
+            Cover::Split(_) | Cover::SplitParked(_) => takes_aligned && has_clusters,
             Cover::SplitStaged(_) => has_clusters,
             Cover::Warp { .. } | Cover::Staged(..) | Cover::Stream => true,
         }
@@ -655,11 +660,7 @@ impl Request<'_> {
 
     /// The plan of a line, if the rows are of those that it is for.
     fn plan(&self, choice: &Choice, kernel: Option<KernelId>) -> Option<Plan> {
-        let cols = self.problem.cols() as u32;
-        if self.forced.is_none() && cols > choice.longest {
-            return None;
-        }
-        let kernel = kernel?;
+        let (kernel, cols) = (kernel?, self.problem.cols() as u32);
         if cols > self.longest(choice)? {
             return None;
         }
@@ -723,7 +724,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`Error::WayNotPossible`] where the forced way cannot hold the row, or the device cannot run
+    /// [`Error::WayNotPossible`] where the forced way cannot hold the row, or is for other rows, or the device cannot run
     /// it.
     pub fn new(
         problem: &Problem,
@@ -1099,9 +1100,15 @@ mod tests {
                             Way::Staged if input != DType::F32 => 24_576,
                             // The device has no clusters.
                             Way::Split | Way::SplitParked | Way::SplitStaged => 0,
-                            // 0: rows that are not aligned, or types without a kernel. Else what the
-                            // device's shared memory holds, 32 chunks of f32, in blocks of 16 warps.
-                            Way::Block | Way::Parked if limit == 0 => 0,
+                            // Rows that are not aligned.
+                            Way::Block | Way::Parked
+                                if !cols.is_multiple_of(input.vector_elems() as usize) =>
+                            {
+                                0
+                            }
+                            // Types without a kernel. Else what the device's shared memory holds, 32 chunks of f32,
+                            // in blocks of 16 warps.
+                            Way::Parked if input != output => 0,
                             Way::Parked if input == DType::F32 => 32_768,
                             Way::Parked => 65_536,
                             _ => 32_768,
@@ -1378,7 +1385,7 @@ mod tests {
         };
         assert_eq!(grid(&[5, 4]), (5, 1));
         assert_eq!(grid(&[MAX_GRID as usize + 7, 4]), (MAX_GRID, 2));
-        for none in [&[0, 4][..], &[5, 0]] {
+        for none in [&[0, 4][..], &[0, 3], &[5, 0]] {
             assert_eq!(grid(none), (0, 0));
         }
     }

@@ -263,7 +263,7 @@ pub unsafe fn staged<In, Out, E, X, const STEPS: usize, const V: usize>(
                     sync_warp(u32::MAX);
                 }
             }
-            // SAFETY: own: a chunk of this warp's, once.
+            // SAFETY: own: a chunk of the row's and this warp's, once.
             unsafe { exchange.tell(chunk(index), part) };
             index += 1;
         }
@@ -451,7 +451,7 @@ pub unsafe fn parked<In, Out, E, X, const STEPS: usize, const V: usize>(
                 // SAFETY: own: nothing is on the way to a chunk that was waited for.
                 unsafe { tile.to_parked(place(index)) };
             }
-            // SAFETY: own: a chunk of this warp's, once.
+            // SAFETY: own: a chunk of the row's and this warp's, once.
             unsafe { exchange.tell(chunk(index), part) };
             index += 1;
         }

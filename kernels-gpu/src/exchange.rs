@@ -39,7 +39,7 @@ pub trait Exchange {
     /// Makes ready for another round. All threads call.
     fn again(&mut self);
 
-    /// A round in which every warp has one chunk: what all of them together know, in every thread. All threads call.
+    /// A round in which every warp has at most one chunk: what all of them together know, in every thread. All threads call.
     ///
     /// # Safety
     ///

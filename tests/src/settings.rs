@@ -8,9 +8,10 @@
 //! | `WARP_SOFTMAX_ACCURACY_ELEMENTS` | elements that the accuracy table measures | 2,000,000 |
 //! | `WARP_SOFTMAX_SOAK_SECONDS` | how long the soak makes calls | 3 |
 //! | `WARP_SOFTMAX_FORCED_WAYS` | ways, beside the plan's own, that a case is forced through, each in its turn | all |
-//! | `WARP_SOFTMAX_TYPES` | input and output types of what is not drawn, such as `f32-f32,f32-bf16`: so slow runs can be shared out | all |
+//! | `WARP_SOFTMAX_TYPES` | input and output types, such as `f32-f32,f32-bf16`, of cases that run over all pairs of them: so slow runs can be shared out | all |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
+use std::env::{self, VarError};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,10 +31,10 @@ pub fn cases() -> u32 {
 ///
 /// Where the variable is set to anything but `all`.
 pub fn always_checked() -> bool {
-    match std::env::var("WARP_SOFTMAX_CHECKS") {
-        Ok(value) if value == "all" => true,
-        Ok(value) => panic!("WARP_SOFTMAX_CHECKS={value}: it may be `all`"),
-        Err(_) => false,
+    match text("WARP_SOFTMAX_CHECKS").as_deref() {
+        None => false,
+        Some("all") => true,
+        Some(value) => panic!("WARP_SOFTMAX_CHECKS={value}: it may be `all`"),
     }
 }
 
@@ -52,24 +53,38 @@ pub fn forced_ways() -> usize {
     number("WARP_SOFTMAX_FORCED_WAYS").unwrap_or(usize::MAX)
 }
 
-/// Whether cases that are not drawn have these types of input and output.
+/// Whether cases that run over all pairs of types have these of input and output.
 ///
 /// # Panics
 ///
 /// Where the environment names types that there are not.
 pub fn runs_types((input, output): (DType, DType)) -> bool {
+    let name = format!("{input}-{output}");
+    only_types().is_none_or(|only| only.contains(&name))
+}
+
+/// Whether there are pairs of types that a run is not for.
+///
+/// # Panics
+///
+/// As [`runs_types`].
+pub fn has_types_left_out() -> bool {
+    only_types().is_some()
+}
+
+/// The pairs of types that a run is for, if it is not for all.
+fn only_types() -> Option<&'static [String]> {
     static ONLY: OnceLock<Option<Vec<String>>> = OnceLock::new();
     let only = ONLY.get_or_init(|| {
-        let list = std::env::var("WARP_SOFTMAX_TYPES").ok()?;
-        let names: Vec<String> = list.split(',').map(Into::into).collect();
+        let list = text("WARP_SOFTMAX_TYPES")?;
+        let names: Vec<String> = list.split(',').map(|name| name.trim().into()).collect();
         let all = PAIRS.map(|(input, output)| format!("{input}-{output}"));
         if let Some(name) = names.iter().find(|name| !all.contains(name)) {
             panic!("WARP_SOFTMAX_TYPES: `{name}` is none of {all:?}");
         }
         Some(names)
     });
-    let name = format!("{input}-{output}");
-    only.as_ref().is_none_or(|only| only.contains(&name))
+    only.as_deref()
 }
 
 /// Whether cases run on the backend of this name.
@@ -78,10 +93,10 @@ pub fn runs_types((input, output): (DType, DType)) -> bool {
 ///
 /// Where the environment names a backend that there is not.
 pub fn runs_on(backend: &str) -> bool {
-    match std::env::var("WARP_SOFTMAX_BACKEND").as_deref() {
-        Err(_) => true,
-        Ok(only @ ("emulator" | "cuda")) => only == backend,
-        Ok(other) => panic!("WARP_SOFTMAX_BACKEND={other} is neither emulator nor cuda"),
+    match text("WARP_SOFTMAX_BACKEND").as_deref() {
+        None => true,
+        Some(only @ ("emulator" | "cuda")) => only == backend,
+        Some(other) => panic!("WARP_SOFTMAX_BACKEND={other} is neither emulator nor cuda"),
     }
 }
 
@@ -104,9 +119,22 @@ pub fn seed() -> u64 {
 ///
 /// Where it is set to what is not such a number.
 fn number<T: FromStr>(variable: &str) -> Option<T> {
-    let text = std::env::var(variable).ok()?;
+    let text = text(variable)?;
     match text.replace('_', "").parse() {
         Ok(value) => Some(value),
         Err(_) => panic!("{variable}={text} is not a number"),
+    }
+}
+
+/// The value of a variable, if it is set.
+///
+/// # Panics
+///
+/// Where it is set to what is no text.
+fn text(variable: &str) -> Option<String> {
+    match env::var(variable) {
+        Ok(text) => Some(text),
+        Err(VarError::NotPresent) => None,
+        Err(error) => panic!("{variable}: {error}"),
     }
 }

@@ -87,10 +87,9 @@ impl Entry {
         }
     }
 
-    /// Whether adjacent rows of a length all begin at 16 bytes where the first does.
+    /// Whether rows of a length are whole vectors, and begin where those do if the first does.
     fn is_aligned(&self, cols: usize) -> bool {
-        (cols * self.input.size_bytes()).is_multiple_of(16)
-            && (cols * self.output.size_bytes()).is_multiple_of(16)
+        cols.is_multiple_of(self.vector_elems() as usize)
     }
 
     /// Whether it is for aligned rows alone.

@@ -99,8 +99,7 @@ pub fn asan() -> Result<Outcome, Error> {
         .env("ASAN_OPTIONS", "allocator_may_return_null=1")
         .env("LSAN_OPTIONS", leaks)
         .env("CARGO_INCREMENTAL", "0")
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command::run(cargo.current_dir(workspace()))?;
     Ok(Outcome::Passed)
 }

@@ -13,7 +13,7 @@ use std::alloc;
 
 /// Room for the kernel and, should it panic, for a backtrace, which does not fit into 16 KiB.
 const STACK_BYTES: usize = 64 * 1024;
-/// What an overflow runs into. It is never touched, and so takes address space alone.
+/// What an overflow runs into. It is never touched, and so takes address space alone, but on Windows.
 const SPARE_BYTES: usize = STACK_BYTES;
 /// Stacks are not a multiple of the cache's period apart, or the hot ends of all would share a few sets.
 const STRIDE_BYTES: usize = SPARE_BYTES + STACK_BYTES + 576;
