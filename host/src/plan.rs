@@ -597,23 +597,20 @@ struct Request<'a> {
 
 impl Request<'_> {
     /// The longest row that the line may be for, if it is for these and the device can run its kernel.
+    // For most lines the answer takes less than a call.
+    #[inline(always)]
     fn longest(&self, choice: &Choice) -> Option<u32> {
         let &Choice {
             longest,
             rows,
             cover,
         } = choice;
-        let is_for = match rows {
-            Rows::Any => true,
-            // If forced, for whatever rows its kernel can do with, but not a shape that is for few where there are many.
-            Rows::Aligned => self.is_aligned || self.forced.is_some(),
-            Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
-        };
         let is_wanted = match self.forced {
             Some(way) => way == cover.way(),
             None => self.problem.cols() as u32 <= longest,
         };
-        if !is_for || !is_wanted || cover.exp() != self.exp || !self.can_run(cover) {
+        // What most lines fail comes first.
+        if !is_wanted || cover.exp() != self.exp || !self.rows_are(rows) || !self.can_run(cover) {
             return None;
         }
         let capacity = cover.capacity(self.problem.input(), self.properties);
@@ -621,6 +618,16 @@ impl Request<'_> {
             Some(_) => capacity,
             None => longest.min(capacity),
         })
+    }
+
+    /// Whether the rows are of those that a line is for.
+    fn rows_are(&self, rows: Rows) -> bool {
+        match rows {
+            Rows::Any => true,
+            // If forced, for whatever rows its kernel can do with, but not a shape that is for few where there are many.
+            Rows::Aligned => self.is_aligned || self.forced.is_some(),
+            Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
+        }
     }
 
     /// Whether a row should have many blocks.
