@@ -23,6 +23,13 @@ pub fn pairs() -> Vec<(DType, DType)> {
     PAIRS.into_iter().filter(are_run).collect()
 }
 
+/// Those of [`pairs`] that are the same on both sides.
+pub fn same_types() -> impl Iterator<Item = (DType, DType)> {
+    pairs()
+        .into_iter()
+        .filter(|(input, output)| input == output)
+}
+
 /// A binary floating-point format. Elements travel as their bits, in the low end of a `u32`.
 pub trait Format: Copy {
     /// Significant bits, the hidden one included.

@@ -6,17 +6,10 @@ use warp_softmax::{DType, Error, FullyMasked, NanPolicy, Problem, Softmax, Way};
 use warp_softmax_tests::backend::{self, Choice, Refused};
 use warp_softmax_tests::case::{Case, GUARD, Placement};
 use warp_softmax_tests::content::Content;
-use warp_softmax_tests::format::{Format, pairs};
+use warp_softmax_tests::format::{Format, pairs, same_types};
 use warp_softmax_tests::oracle::{self, Op};
 use warp_softmax_tests::random::Random;
 use warp_softmax_tests::runner::{Results, Runner};
-
-/// Input and output of the same type.
-fn same_types() -> impl Iterator<Item = (DType, DType)> {
-    pairs()
-        .into_iter()
-        .filter(|(input, output)| input == output)
-}
 
 /// The row has these values, within the tolerance of its type.
 #[track_caller]
