@@ -130,24 +130,25 @@ impl Split {
 
 fn split<const N: usize>(dims: &[Axis<N>]) -> Split {
     let limit = u64::from(MAX_ROWS);
-    let mut rows = 1;
-    for (inner, (outer, axis)) in dims.iter().enumerate().rev().enumerate() {
-        let with_all = axis.extent.checked_mul(rows).filter(|&rows| rows <= limit);
-        let piece = with_all.map_or_else(|| limit / rows, |_| axis.extent);
-        rows *= piece;
-        if with_all.is_none() || inner + 1 == MAX_DIMS || outer == 0 {
-            return Split {
-                outer,
-                piece,
-                rows: rows as u32,
-            };
-        }
-    }
-    Split {
+    let mut split = Split {
         outer: 0,
         piece: 1,
         rows: 1,
+    };
+    for (outer, axis) in dims.iter().enumerate().rev().take(MAX_DIMS) {
+        let rows = u64::from(split.rows);
+        let with_all = axis.extent.checked_mul(rows).filter(|&all| all <= limit);
+        let piece = with_all.map_or_else(|| limit / rows, |_| axis.extent);
+        split = Split {
+            outer,
+            piece,
+            rows: (rows * piece) as u32,
+        };
+        if with_all.is_none() {
+            break;
+        }
     }
+    split
 }
 
 #[cfg(test)]
