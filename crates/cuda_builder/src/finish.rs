@@ -387,6 +387,9 @@ mov.b32 %r1, %r2;
         ] {
             let error = finished(&ASSEMBLY.replace("scale 256 4", bounds)).unwrap_err();
             assert!(error.contains(reason), "`{bounds}`: {error}");
+            let name = bounds.split(' ').next().unwrap();
+            let comment = format!("{LAUNCH_COMMENT}{name} ");
+            assert!(error.contains(&comment), "`{bounds}`: {error}");
         }
     }
 
