@@ -153,15 +153,17 @@ fn a_compile_error_is_shown_in_the_compiler_s_own_words() {
 
 #[test]
 fn launch_bounds_of_an_entry_that_is_not_there_are_refused() {
-    let (from, to) = ("// launch double_all", "// launch halve_all");
-    let Some((text, error)) = refused("build-launch", from, to) else {
+    // The bounds are written for the function's name, and the entry has another.
+    let named = "#[unsafe(export_name = \"halve_all\")] pub unsafe fn double_all";
+    let from = "pub unsafe fn double_all";
+    let Some((text, error)) = refused("build-launch", from, named) else {
         return;
     };
     assert!(
         matches!(error, BuildError::LaunchBounds { .. }),
         "{error:?}"
     );
-    assert!(text.contains("halve_all"), "{text}");
+    assert!(text.contains("double_all"), "{text}");
 }
 
 #[test]

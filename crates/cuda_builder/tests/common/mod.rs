@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_builder::CudaBuilder;
 
-/// A copy of `tests/fixture` that a test may change.
+/// A copy of `tests/fixture` that a test may change, with the `cuda_std` of this workspace.
 pub struct Fixture {
     dir: PathBuf,
 }
@@ -19,11 +19,14 @@ impl Fixture {
         if dir.exists() {
             fs::remove_dir_all(&dir).unwrap();
         }
-        copy(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixture"),
-            &dir,
-        );
-        Self { dir }
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        copy(&here.join("tests/fixture"), &dir);
+        // What `cuda_std` needs from a registry, in the versions that are there for the workspace's own
+        // build; cargo strikes out the rest.
+        fs::copy(here.join("../../Cargo.lock"), dir.join("Cargo.lock")).unwrap();
+        let fixture = Self { dir };
+        fixture.edit("Cargo.toml", "<cuda_std>", cuda_std().to_str().unwrap());
+        fixture
     }
 
     pub fn path(&self, inside: &str) -> PathBuf {
@@ -50,6 +53,11 @@ impl Fixture {
         let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("cuda-builder");
         CudaBuilder::new(self.path("kernels")).target_dir(target_dir)
     }
+}
+
+/// The folder of the workspace's `cuda_std`, which all fixtures share.
+pub fn cuda_std() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("cuda_std")
 }
 
 fn copy(from: &Path, to: &Path) {
