@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::Fixture;
+use common::{Fixture, cuda_std};
 use cuda_builder::{BuildError, NvptxArch};
 
 fn hash(fixture: &Fixture) -> String {
@@ -125,15 +125,19 @@ fn dependencies_of_the_host_alone_are_not_followed() {
 fn the_watched_paths_are_those_of_all_crates_and_the_workspace() {
     let fixture = Fixture::new("hash-watched");
     let watched = fixture.builder().watched_paths().unwrap();
-    for inside in [
+    let inside = [
         "Cargo.toml",
         "kernels/Cargo.toml",
         "kernels/src",
         "device_lib/Cargo.toml",
         "device_lib/src",
-    ] {
-        let path = fs::canonicalize(fixture.path(inside)).unwrap();
-        assert!(watched.contains(&path), "{inside} is not among {watched:?}");
+    ];
+    let outside = ["Cargo.toml", "src", "macros/Cargo.toml", "macros/src"];
+    let inside = inside.map(|path| fixture.path(path)).into_iter();
+    for path in inside.chain(outside.map(|path| cuda_std().join(path))) {
+        let path = fs::canonicalize(path).unwrap();
+        let shown = path.display();
+        assert!(watched.contains(&path), "{shown} is not among {watched:?}");
     }
 }
 
