@@ -928,7 +928,8 @@ impl<'a> MaskedSoftmax<'a> {
                 y: place(y, Y),
                 rows: piece.rows,
                 cols: call.problem.cols() as u32,
-                layout: RowLayout::new(&dims[..piece.dims().len()]),
+                layout: RowLayout::new(&dims[..piece.dims().len()])
+                    .walked_in(call.plan.rows_per_block()),
                 operands: besides.map(|(_, operand, beside)| {
                     beside.map_or(0, |beside| {
                         beside.address + piece.first[operand] * beside.elem_bytes

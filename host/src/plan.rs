@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cuda_std::emulator::Kernel;
 use kernels_gpu::entries::REGISTRY;
-use kernels_gpu::exchange::{Block, Cluster, Exchange};
+use kernels_gpu::exchange::{Alone, Block, BlockInTurns, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
 use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{attention, chunked, packed, stream};
@@ -833,7 +833,7 @@ impl fmt::Display for Plan {
 }
 
 /// Ways of covering a row of attention scores.
-const ATTENTION: [Way; 3] = [Way::Block, Way::Split, Way::Stream];
+const ATTENTION: [Way; 4] = [Way::Warp, Way::Block, Way::Split, Way::Stream];
 
 /// What a kernel of attention has to be able to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -878,6 +878,18 @@ static ATTENTION_KERNELS: LazyLock<[[OfWays; 3]; 3]> = LazyLock::new(|| {
     })
 });
 
+/// How many rows a block of `warps` warps walks one after the other: few enough that no multiprocessor is left without work
+/// while others have much of it.
+fn walked(rows: u32, warps: u32, properties: &DeviceProperties) -> u32 {
+    // Of 64 registers a thread, a multiprocessor has 32 warps.
+    let at_once = (properties.multiprocessors * 32 / warps).max(1);
+    match rows / at_once {
+        16.. => 4,
+        8.. => 2,
+        _ => 1,
+    }
+}
+
 impl Plan {
     /// Chooses a way for rows of attention scores, or takes the forced one.
     /// `launches` launches, the largest of `rows` rows.
@@ -903,14 +915,21 @@ impl Plan {
                 continue;
             }
             let most_warps = kernel.describe().max_threads / WARP;
+            let walks =
+                attention::block_walks(problem.input().size_bytes(), ability == Ability::Masks);
             // Blocks that share a row, warps of a block, shared memory. Evidence is bandwidth as a fraction of a copy's in
-            // the same run, on an H200, 2026-11-30. 32 heads of 2,048 x 2,048 scores: f32 0.97 without a mask, 0.91 with
-            // an additive one, 0.93 with a boolean one; bf16 0.86, 0.77, 0.71. Their kernels have 64 registers: with
-            // 80, causal f32 scores take 0.88 of a copy's time, and not 0.82. Rows of up to 1,024 have a warp
-            // a block: 0.95 in f32 at 1,000 keys, where several such rows to a block had 0.71.
+            // the same run, on an H200, 2026-11-30, without a mask, with an additive one and with a boolean one. Of 32 heads of
+            // 2,048 x 2,048 scores: f32 0.97, 0.88, 0.92, with two rows a block 0.94, 0.89, 0.91; bf16 with one row a block 0.88,
+            // 0.77, 0.76, with two 0.92, 0.83, 0.81, with four 0.92, 0.85, 0.83. Of 1,024 x 1,000: bf16 with one 0.84, 0.72, 0.70,
+            // with two 0.87, 0.77, 0.76, with four 0.84, 0.76, 0.76: too few blocks. Of 512 x 512, half a warp a row: f32 with two
+            // rows a block 0.96, 0.91, 0.94, with four 0.92, 0.89, 0.90, bf16 0.85, 0.73, 0.73 and 0.86, 0.74, 0.75; a whole warp a
+            // row had 0.81, 0.70, 0.71 and 0.57, 0.48, 0.48. Kernels for f32 have 64 registers: with 72, causal scores
+            // take 0.87 of a copy's time, and not 0.80.
             let shape = |cols: u32| {
                 let chunks = chunked::chunks(cols).max(1);
                 let (blocks, warps, exchange) = match way {
+                    Way::Warp => (1, 1, Alone::bytes(chunks)),
+                    Way::Block if walks => (1, chunks, BlockInTurns::bytes(chunks)),
                     Way::Block => (1, chunks, Block::bytes(chunks)),
                     Way::Split => {
                         let blocks = chunks
@@ -925,6 +944,7 @@ impl Plan {
             };
             let fits = |cols| shape(cols).2 <= properties.max_shared_bytes_per_block;
             let longest = match way {
+                Way::Warp => CHUNK / 2,
                 Way::Block => most_warps * CHUNK,
                 Way::Split if properties.max_cluster_blocks > 1 => {
                     LONGEST_SPLIT.min(properties.max_cluster_blocks * most_warps * CHUNK)
@@ -937,7 +957,14 @@ impl Plan {
                 continue;
             }
             let (cluster, warps, shared_bytes) = shape(cols);
-            let Some(grid) = grid(rows, cluster) else {
+            let rows_per_block = match way {
+                // Two at once.
+                Way::Warp if problem.input() == DType::F32 => 2,
+                Way::Warp => walked(rows, warps, properties).max(2),
+                Way::Block if walks => walked(rows, warps, properties),
+                _ => 1,
+            };
+            let Some(grid) = grid(rows.div_ceil(rows_per_block), cluster) else {
                 continue;
             };
             return Ok(Self {
@@ -945,7 +972,7 @@ impl Plan {
                 way,
                 threads_per_block: warps * WARP,
                 elems_per_thread: CHUNK / WARP,
-                rows_per_block: 1,
+                rows_per_block,
                 shared_bytes,
                 blocks_per_row: cluster,
                 grid,
@@ -1583,6 +1610,8 @@ mod tests {
             plan.unwrap().way()
         };
         for (cols, with_clusters, without) in [
+            (512, Way::Warp, Way::Warp),
+            (513, Way::Block, Way::Block),
             (1024, Way::Block, Way::Block),
             (32_768, Way::Block, Way::Block),
             (32_769, Way::Split, Way::Stream),
@@ -1591,6 +1620,38 @@ mod tests {
         ] {
             assert_eq!(way(&large(), cols), with_clusters, "{cols}");
             assert_eq!(way(&small(), cols), without, "{cols}");
+        }
+    }
+
+    #[test]
+    fn blocks_walk_rows_where_there_are_many() {
+        let walked = |rows: u32, cols, input, ability| {
+            let problem = Problem::packed(&[rows as usize, cols], input, input).unwrap();
+            let plan = Plan::of_scores(&problem, &large(), None, ability, (1, rows)).unwrap();
+            assert_eq!(
+                plan.grid(),
+                rows.div_ceil(plan.rows_per_block()) * plan.blocks_per_row()
+            );
+            plan.rows_per_block()
+        };
+        // All that the multiprocessors hold at once, of a warp a row.
+        let at_once = large().multiprocessors * 32;
+        assert_eq!(walked(8 * at_once - 1, 1000, DType::F16, Ability::Masks), 1);
+        assert_eq!(
+            walked(16 * at_once - 1, 1000, DType::F16, Ability::Masks),
+            2
+        );
+        for (rounds, rows) in [(1, 1), (8, 2), (16, 4), (1000, 4)] {
+            let some = rounds * at_once;
+            assert_eq!(walked(some, 1000, DType::BF16, Ability::Masks), rows);
+            // Two warps a row: half as many at once.
+            assert_eq!(walked(some / 2, 1025, DType::BF16, Ability::Logs), rows);
+            assert_eq!(walked(some, 512, DType::BF16, Ability::Masks), rows.max(2));
+            // The memory is what f32 waits for, unless logarithms are asked for.
+            assert_eq!(walked(some, 512, DType::F32, Ability::Masks), 2);
+            assert_eq!(walked(some, 1000, DType::F32, Ability::Masks), 1);
+            assert_eq!(walked(some, 1000, DType::F32, Ability::Logs), rows);
+            assert_eq!(walked(some, 50_000, DType::BF16, Ability::Masks), 1);
         }
     }
 

@@ -22,7 +22,7 @@
 use cuda_std::ext::Global;
 use cuda_std::ext::math::{fma, opaque_u32};
 use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::warp::lane_id;
+use cuda_std::warp::{lane_id, warp_vote_any};
 
 use crate::chunked::chunks;
 use crate::element::Element;
@@ -42,6 +42,12 @@ use crate::tile::CHUNK;
 #[inline(always)]
 pub const fn shared_bytes(exchange_bytes: u32, warps: u32) -> u32 {
     exchange_bytes + warps * PLACE_BYTES
+}
+
+/// Whether a block that has rows to itself walks several: where the arithmetic takes longer than the memory, so that what rows share
+/// is reckoned once. `input_bytes`: size of a score; `only_masks`: there is nothing that takes a kernel that can do `ANY`.
+pub const fn block_walks(input_bytes: usize, only_masks: bool) -> bool {
+    input_bytes < 4 || !only_masks
 }
 
 /// What rounds over a row have found.
@@ -138,7 +144,8 @@ impl Whole<'_> {
     #[inline(always)]
     fn finish<const LOGS: bool>(&self, part_max: f32) -> Finish {
         let log = LOGS && self.scores.results == Results::Log;
-        let outcome = Outcome::of(self.partial, self.cols, self.options);
+        // Opaque, or every row would have its number of columns inverted in advance.
+        let outcome = Outcome::of(self.partial, opaque_u32(self.cols), self.options);
         match outcome {
             Outcome::Fill(value) if !log || value.is_nan() => Finish::Fill(value),
             Outcome::Fill(_) => Finish::Fill(match self.options.fully_masked {
@@ -196,7 +203,7 @@ fn with_sink<A: Accuracy>(part: Partial, sink: f32, finely: bool) -> Partial {
     part.merge(Partial::of(sink, sum))
 }
 
-/// One warp's or block's share of a row, a chunk a warp.
+/// One block's or cluster's share of the rows that it walks, a chunk a warp.
 ///
 /// # Safety
 ///
@@ -204,7 +211,7 @@ fn with_sink<A: Accuracy>(part: Partial, sink: f32, finely: bool) -> Partial {
 ///   written, and rows of `y` do not overlap; the strides of `scores` lead to an element of each operand that it
 ///   asks for, for each key of the masks, and those of the sums do not overlap; the block has [`shared_bytes`] of shared
 ///   memory.
-/// * **covered**: the grid has the exchange's warps for each of `rows` rows, no fewer than a row has chunks; `cols` is at
+/// * **covered**: the grid has the exchange's warps for each of `rows` rows, `layout` says how many of them for one, and no fewer than a row has chunks; `cols` is at
 ///   least 1.
 /// * **aligned**: without `ANY`, `cols` is whole vectors of `V`; rows of scores, of results and of each mask begin at a
 ///   multiple of a vector's bytes or of 16, whichever is less; elements of masks are adjacent, those of an additive one no smaller than
@@ -218,6 +225,7 @@ pub unsafe fn rows<
     X,
     const ANY: bool,
     const LOGS: bool,
+    const LANES: u32,
     const STEPS: usize,
     const V: usize,
 >(
@@ -235,26 +243,134 @@ pub unsafe fn rows<
     A: Accuracy,
     X: Exchange,
 {
-    const { assert!(V == In::VECTOR && STEPS * V * WARP as usize == CHUNK as usize) };
+    const {
+        assert!(V == In::VECTOR && STEPS * V * WARP as usize == CHUNK as usize);
+        // Logarithms are for whole warps.
+        assert!(LANES == WARP || !LOGS && LANES == WARP / 2);
+    }
+    let (first, end) = layout.walk(X::row(), rows);
     // All threads that share a row leave, or none.
-    if X::row() >= rows {
+    if first >= end {
         return;
     }
     // SAFETY: in-bounds: the caller's.
     let mut exchange = unsafe { X::new(0, chunks(cols)) };
-    // SAFETY: in-bounds: the caller's.
-    let row = unsafe { RowScores::<In>::new(x, cols, layout, options, operands, scores, X::row()) };
+    let count = end - first;
+    let mut next = 0;
+    let mut row = RowScores::<In>::first(x, cols, options, operands, scores);
+    let mut is_found = false;
+    loop {
+        if LANES == WARP && !is_found {
+            // SAFETY: in-bounds: the caller's.
+            row = unsafe {
+                RowScores::new(x, cols, layout, options, operands, scores, first + next, 0)
+            };
+        }
+        // SAFETY: in-bounds, covered, aligned: the caller's.
+        unsafe {
+            one_row::<In, Out, A, X, ANY, LOGS, LANES, STEPS, V>(
+                x,
+                y,
+                cols,
+                layout,
+                options,
+                operands,
+                scores,
+                &mut exchange,
+                &row,
+                (first, next, count),
+            );
+        }
+        next += WARP / LANES;
+        if !X::WALKS || next >= count {
+            return;
+        }
+        exchange.again();
+        is_found = LANES == WARP && row.advance(layout);
+    }
+}
+
+/// Of the `count` rows from `first` on, the caller's share of the `next`-th, a chunk a warp; or of that and the one after it,
+/// if there is one, half a warp a row.
+///
+/// # Safety
+///
+/// As for [`rows`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn one_row<
+    In,
+    Out,
+    A,
+    X,
+    const ANY: bool,
+    const LOGS: bool,
+    const LANES: u32,
+    const STEPS: usize,
+    const V: usize,
+>(
+    x: Global<In::Word>,
+    y: Global<Out::Word>,
+    cols: u32,
+    layout: &RowLayout,
+    options: &Options,
+    operands: &Operands,
+    scores: &Scores,
+    exchange: &mut X,
+    whole_row: &RowScores<'_, In>,
+    (first, next, count): (u32, u32, u32),
+) where
+    In: Element,
+    Out: Element,
+    A: Accuracy,
+    X: Exchange,
+{
+    let (number, cols) = if LANES == WARP {
+        (next, cols)
+    } else {
+        // The second half may have no row. It has the first's then, but no key of it.
+        let number = next + lane_id() / LANES;
+        if number < count {
+            (number, cols)
+        } else {
+            (next, 0)
+        }
+    };
+    // SAFETY: in-bounds: the caller's, for so many keys or none.
+    let row = || unsafe {
+        // Opaque for a row to half a warp, whose lanes have in registers where the row's operands are: so not for longer than
+        // they have to.
+        if LANES == WARP {
+            return *whole_row;
+        }
+        let number = opaque_u32(number);
+        let follows = if number < WARP / LANES {
+            0
+        } else {
+            WARP / LANES
+        };
+        RowScores::<In>::new(
+            x,
+            cols,
+            layout,
+            options,
+            operands,
+            scores,
+            first + number,
+            follows,
+        )
+    };
     let places = X::bytes(chunks(cols));
-    let place = Parked::at(places + thread_idx_x() / WARP * PLACE_BYTES);
+    let own = Parked::at(places + thread_idx_x() / WARP * PLACE_BYTES);
     // Opaque, or what can be known of a chunk before a round would be kept in registers for a next one.
-    let first = || opaque_u32(X::warp() * CHUNK);
-    // SAFETY: own: a place a warp.
-    let chunk = || unsafe { Chunk::<In, ANY, STEPS, V>::new(&row, first(), place) };
+    let chunk_first = || opaque_u32(X::warp() * CHUNK);
 
     let mut rounds = Rounds::FIRST;
-    let (z, part, whole) = loop {
-        let chunk = chunk();
-        // SAFETY: in-bounds: the caller's.
+    let (row, z, part, whole) = loop {
+        let row = row();
+        // SAFETY: own: a place a warp.
+        let chunk = unsafe { Chunk::<In, ANY, LANES, STEPS, V>::new(&row, chunk_first(), own) };
+        // SAFETY: in-bounds: the caller's; brought: by the row before, whose chunk of this number was this warp's.
         let mut z = unsafe {
             let x = chunk.bring();
             exchange.begin();
@@ -266,22 +382,23 @@ pub unsafe fn rows<
         } else {
             chunk.exponentiate::<A>(&mut z)
         };
-        // SAFETY: own: the warp's; in-bounds: the caller's.
-        let (whole, sink) = unsafe {
-            (
-                // All lanes of a warp know its part already.
-                if X::warps() == 1 {
-                    part
-                } else {
-                    exchange.share(X::warp(), part)
-                },
-                scores.sink(layout, options, operands, opaque_u32(X::row())),
-            )
-        };
-        let whole = with_sink::<A>(whole, sink - rounds.shift, finely);
-        // All threads of the row agree, so all go round again, or none.
-        if !rounds.another::<LOGS>(whole, scores) {
-            break (z, part, whole);
+        // SAFETY: own: the warp's.
+        let mut whole = unsafe { exchange.share(X::warp(), part) };
+        if scores.has(Scores::SINKS) {
+            // SAFETY: in-bounds: the caller's.
+            let sink =
+                unsafe { scores.sink(layout, options, operands, opaque_u32(first + number)) };
+            whole = with_sink::<A>(whole, sink - rounds.shift, finely);
+        }
+        let mut another = rounds.another::<LOGS>(whole, scores);
+        if LANES < WARP {
+            // The other half has to come along, and finds the same again.
+            // SAFETY: all lanes of the warp call, and the mask names them all.
+            another = unsafe { warp_vote_any(u32::MAX, another) };
+        }
+        // All threads that share rows agree, so all go round again, or none.
+        if !another {
+            break (row, z, part, whole);
         }
         exchange.again();
     };
@@ -289,9 +406,10 @@ pub unsafe fn rows<
     let whole = rounds.whole(whole, cols, options, scores);
     if LOGS && scores.sum != Sum::None && X::warp() == 0 && lane_id() == 0 {
         // SAFETY: in-bounds: the row's own, by one thread.
-        unsafe { scores.put_sum(layout, operands, opaque_u32(X::row()), whole.sum()) };
+        unsafe { scores.put_sum(layout, operands, opaque_u32(first + number), whole.sum()) };
     }
-    let chunk = chunk();
+    // SAFETY: own: a place a warp.
+    let chunk = unsafe { Chunk::<In, ANY, LANES, STEPS, V>::new(&row, chunk_first(), own) };
     if LOGS && scores.results == Results::Nothing || X::warp() * CHUNK >= cols {
         return;
     }
@@ -336,11 +454,12 @@ pub unsafe fn stream<In, Out, A, const LOGS: bool, const STEPS: usize, const V: 
 {
     const { assert!(V == In::VECTOR && STEPS * V * WARP as usize == CHUNK as usize) };
     // SAFETY: in-bounds: the caller's.
-    let row =
-        unsafe { RowScores::<In>::new(x, cols, layout, options, operands, scores, block_idx_x()) };
+    let row = unsafe {
+        RowScores::<In>::new(x, cols, layout, options, operands, scores, block_idx_x(), 0)
+    };
     let warp = thread_idx_x() / WARP;
     let slots = PartialSlots::at(0);
-    let place = Parked::at(PartialSlots::bytes(MAX_WARPS) + warp * PLACE_BYTES);
+    let own = Parked::at(PartialSlots::bytes(MAX_WARPS) + warp * PLACE_BYTES);
     let mut rounds = Rounds::FIRST;
     let mut finish = None;
     loop {
@@ -351,7 +470,7 @@ pub unsafe fn stream<In, Out, A, const LOGS: bool, const STEPS: usize, const V: 
             let mut first = class * CHUNK;
             while first < cols {
                 // SAFETY: own: a place a warp.
-                let chunk = unsafe { Chunk::<In, true, STEPS, V>::new(&row, first, place) };
+                let chunk = unsafe { Chunk::<In, true, WARP, STEPS, V>::new(&row, first, own) };
                 // SAFETY: in-bounds: the caller's; the row is this block's alone, and a chunk the warp's.
                 unsafe {
                     let mut z = chunk.score(&chunk.bring(), rounds.shift);

@@ -38,23 +38,33 @@ macro_rules! entries {
         entries!(@entry [#[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_90")))]] $way $name $in, $out, $lanes, $steps, $v, [max_threads = $threads, min_blocks = $before]);
     };
     (@where $($rest:tt)*) => { entries!(@entry [] $($rest)*); };
+    (@entry $where:tt attention_warp $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Alone, false, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
+    };
     (@entry $where:tt attention_block $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+        const _: () = assert!(!attention::block_walks(size_of::<<$in as Element>::Word>(), true));
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
+    };
+    (@entry $where:tt attention_walk $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
+        const _: () = assert!(attention::block_walks(size_of::<<$in as Element>::Word>(), true));
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::BlockInTurns, false, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_block_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Block, true, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+        const _: () = assert!(attention::block_walks(size_of::<<$in as Element>::Word>(), false));
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::BlockInTurns, true, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_block_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Block, true, true, $steps, $v] $in, $out, $lanes, $steps, $v);
+        const _: () = assert!(attention::block_walks(size_of::<<$in as Element>::Word>(), false));
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::BlockInTurns, true, true, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_split $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_split_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, false, $steps, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, false, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_split_log $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
-        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Cluster, true, true, $steps, $v] $in, $out, $lanes, $steps, $v);
+        entries!(@attention $where $bounds $name rows [$in, $out, exp::Full, exchange::Cluster, true, true, $lanes, $steps, $v] $in, $out, $lanes, $steps, $v);
     };
     (@entry $where:tt attention_stream_any $name:ident $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $bounds:tt) => {
         entries!(@attention $where $bounds $name stream [$in, $out, <$out as Element>::Accuracy, false, $steps, $v] $in, $out, $lanes, $steps, $v);
@@ -114,7 +124,7 @@ macro_rules! entries {
             sums: *mut u8,
             scores: Scores,
         ) {
-            const { assert!($lanes == 32 && $lanes * $steps * $v == 1024) };
+            const { assert!($steps * $v == 32) };
             options.begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {
@@ -379,47 +389,54 @@ entries! {
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    attention_warp attention_warp_f32_f32: F32 => F32, 16 x 8 x 4, 32 / 24;
     attention_block attention_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024 / 1;
-    attention_split attention_split_f32_f32: F32 => F32, 32 x 8 x 4, 768 / 1;
+    attention_split attention_split_f32_f32: F32 => F32, 32 x 8 x 4, 640 / 1;
     attention_block_log attention_block_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
     attention_split_log attention_split_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
     attention_stream_log attention_stream_log_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 1;
-    attention_block attention_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_f16_f16: F16 => F16, 32 x 4 x 8, 896 / 1;
+    attention_warp attention_warp_f16_f16: F16 => F16, 16 x 4 x 8, 32 / 25;
+    attention_walk attention_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_f16_f16: F16 => F16, 32 x 4 x 8, 768 / 1;
     attention_block_any attention_block_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_split_any attention_split_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_stream_any attention_stream_any_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_block_log attention_block_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_f16_f16: F16 => F16, 32 x 4 x 8, 512 / 1;
-    attention_block attention_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 896 / 1;
+    attention_warp attention_warp_bf16_bf16: Bf16 => Bf16, 16 x 4 x 8, 32 / 25;
+    attention_walk attention_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024 / 1;
+    attention_split attention_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768 / 1;
     attention_block_any attention_block_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_split_any attention_split_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_stream_any attention_stream_any_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_block_log attention_block_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512 / 1;
-    attention_block attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 768 / 1;
+    attention_warp attention_warp_f16_f32: F16 => F32, 16 x 4 x 8, 32 / 24;
+    attention_walk attention_block_f16_f32: F16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_split attention_split_f16_f32: F16 => F32, 32 x 4 x 8, 640 / 1;
     attention_block_log attention_block_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_f16_f32: F16 => F32, 32 x 4 x 8, 512 / 1;
-    attention_block attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024 / 1;
-    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 768 / 1;
+    attention_warp attention_warp_bf16_f32: Bf16 => F32, 16 x 4 x 8, 32 / 24;
+    attention_walk attention_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 896 / 1;
+    attention_split attention_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 640 / 1;
     attention_block_log attention_block_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
     attention_split_log attention_split_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
     attention_stream_log attention_stream_log_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512 / 1;
+    attention_warp attention_warp_f32_f16: F32 => F16, 16 x 8 x 4, 32 / 25;
     attention_block attention_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024 / 1;
-    attention_split attention_split_f32_f16: F32 => F16, 32 x 8 x 4, 768 / 1;
+    attention_split attention_split_f32_f16: F32 => F16, 32 x 8 x 4, 640 / 1;
     attention_block_any attention_block_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_split_any attention_split_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_stream_any attention_stream_any_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_block_log attention_block_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_split_log attention_split_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
     attention_stream_log attention_stream_log_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    attention_warp attention_warp_f32_bf16: F32 => Bf16, 16 x 8 x 4, 32 / 25;
     attention_block attention_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024 / 1;
-    attention_split attention_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768 / 1;
+    attention_split attention_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 640 / 1;
     attention_block_any attention_block_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     attention_split_any attention_split_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
     attention_stream_any attention_stream_any_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;

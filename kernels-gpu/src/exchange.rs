@@ -1,8 +1,10 @@
-//! How the warps that share a row tell each other what they know of it: two ways with one face.
+//! How the warps that share a row tell each other what they know of it: ways with one face.
 //!
 //! | exchange | who shares a row | through |
 //! |---|---|---|
+//! | [`Alone`] | a warp | nothing |
 //! | [`Block`] | a block | shared memory, one block barrier |
+//! | [`BlockInTurns`] | a block, row after row | the same, with two sets of slots in turn |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 64 partials are merged by one warp of each block |
 
 use cuda_std::ext::{Shared, cluster, mbarrier};
@@ -14,6 +16,9 @@ use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
 
 /// Warps that share a row: chunk number c is that of warp c modulo their number.
 pub trait Exchange {
+    /// Whether those who share a row share one after the other, or one only.
+    const WALKS: bool;
+
     /// Shared memory that a block needs for `chunks` chunks in all.
     fn bytes(chunks: u32) -> u32;
 
@@ -24,7 +29,7 @@ pub trait Exchange {
     /// * **in-bounds**: the block has [`Exchange::bytes`] of shared memory from there on.
     unsafe fn new(shared_offset: u32, chunks: u32) -> Self;
 
-    /// The row that the calling thread works on.
+    /// The row that the calling thread works on, or the first of them where rows follow each other.
     fn row() -> u32;
 
     /// How many warps share the row.
@@ -105,6 +110,8 @@ pub struct Block {
 }
 
 impl Exchange for Block {
+    const WALKS: bool = false;
+
     #[inline(always)]
     fn bytes(chunks: u32) -> u32 {
         PartialSlots::bytes(chunks)
@@ -182,6 +189,113 @@ impl ExchangeByChunks for Block {
     }
 }
 
+/// A block of one warp, which knows all of its rows by itself.
+pub struct Alone;
+
+impl Exchange for Alone {
+    const WALKS: bool = true;
+
+    #[inline(always)]
+    fn bytes(_: u32) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    unsafe fn new(_: u32, _: u32) -> Self {
+        Self
+    }
+
+    #[inline(always)]
+    fn row() -> u32 {
+        block_idx_x()
+    }
+
+    #[inline(always)]
+    fn warps() -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn begin(&self) {}
+
+    #[inline(always)]
+    fn again(&mut self) {}
+
+    #[inline(always)]
+    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
+        part
+    }
+}
+
+/// A block to rows that follow each other, a chunk a warp. What is told in a round is read until the next one's barrier
+/// and so overwritten only in the one after that: no barrier lies between rounds.
+pub struct BlockInTurns {
+    offset: u32,
+    /// Which of the two sets is used: 0 or 1.
+    turn: u32,
+}
+
+impl Exchange for BlockInTurns {
+    const WALKS: bool = true;
+
+    #[inline(always)]
+    fn bytes(chunks: u32) -> u32 {
+        2 * PartialSlots::bytes(chunks)
+    }
+
+    #[inline(always)]
+    unsafe fn new(shared_offset: u32, _: u32) -> Self {
+        Self {
+            offset: shared_offset,
+            turn: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn row() -> u32 {
+        block_idx_x()
+    }
+
+    #[inline(always)]
+    fn warps() -> u32 {
+        block_dim_x() / WARP
+    }
+
+    #[inline(always)]
+    fn warp() -> u32 {
+        thread_idx_x() / WARP
+    }
+
+    #[inline(always)]
+    fn begin(&self) {}
+
+    #[inline(always)]
+    fn again(&mut self) {
+        self.turn ^= 1;
+    }
+
+    #[inline(always)]
+    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
+        // All lanes of a lone warp know its part already.
+        if Self::warps() == 1 {
+            return part;
+        }
+        let slots = PartialSlots::at(self.offset + self.turn * PartialSlots::bytes(Self::warps()));
+        if lane_id() == 0 {
+            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
+            unsafe { slots.put(Self::warp(), part) };
+        }
+        sync_threads();
+        // SAFETY: written: every warp's before the barrier, and none again before the next round's.
+        combine_lanes(Self::warps(), |warp| unsafe { slots.get(warp) })
+    }
+}
+
 /// A cluster to a row. Every block has a slot for every chunk, and every warp tells all blocks.
 pub struct Cluster {
     arrived: Shared<u64>,
@@ -204,6 +318,8 @@ impl Cluster {
 }
 
 impl Exchange for Cluster {
+    const WALKS: bool = false;
+
     #[inline(always)]
     fn bytes(chunks: u32) -> u32 {
         // A slot more, for the whole.

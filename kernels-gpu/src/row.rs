@@ -67,7 +67,8 @@ pub struct RowLayout {
     /// Innermost first. Those past `dims` are not looked at.
     dim: [Dim; MAX_DIMS],
     dims: u32,
-    unused: u32,
+    /// Where blocks walk rows: how many a block.
+    rows_per_block: u32,
 }
 
 impl RowLayout {
@@ -92,8 +93,30 @@ impl RowLayout {
         Self {
             dim,
             dims: dims.len() as u32,
-            unused: 0,
+            rows_per_block: 1,
         }
+    }
+
+    /// The same, for a kernel whose blocks walk up to `rows` rows, at least 1, one after the other.
+    pub fn walked_in(self, rows: u32) -> Self {
+        Self {
+            rows_per_block: rows,
+            ..self
+        }
+    }
+
+    /// How many rows a block walks.
+    #[inline(always)]
+    pub fn rows_per_block(&self) -> u32 {
+        self.rows_per_block
+    }
+
+    /// Of `rows` rows, the first of those that block or cluster number `block` walks, and the one after the last.
+    #[inline(always)]
+    pub fn walk(&self, block: u32, rows: u32) -> (u32, u32) {
+        // Both fit: a grid has no block without a row, and rows are below 2^31.
+        let first = block.wrapping_mul(self.rows_per_block);
+        (first, rows.min(first.wrapping_add(self.rows_per_block)))
     }
 
     /// Offsets, in elements, of the first element of `row` in the input and in the output.
@@ -121,16 +144,27 @@ impl RowLayout {
     /// The coordinates of `row`.
     #[inline(always)]
     pub fn coordinates(&self, row: u32) -> Coordinates {
-        let mut rest = row;
-        Coordinates {
-            at: [
+        let mut at = [row, 0, 0, 0];
+        if self.dims > 1 {
+            // Opaque, or the compiler would divide in every case and select afterwards.
+            let mut rest = opaque_u32(row);
+            at = [
                 self.coordinate::<0>(&mut rest),
                 self.coordinate::<1>(&mut rest),
                 self.coordinate::<2>(&mut rest),
                 self.coordinate::<3>(&mut rest),
-            ],
+            ];
+        }
+        Coordinates {
+            at,
             dims: self.dims,
         }
+    }
+
+    /// Extent of the innermost dimension; 0 where there is none.
+    #[inline(always)]
+    pub fn innermost_extent(&self) -> u32 {
+        self.dim[0].extent
     }
 
     /// Strides of a dimension, the innermost being 0, in elements of the input and of the output.
@@ -181,6 +215,12 @@ pub struct Coordinates {
 }
 
 impl Coordinates {
+    /// The index in the innermost dimension.
+    #[inline(always)]
+    pub fn innermost(&self) -> u32 {
+        self.at[0]
+    }
+
     /// Offset of the row where dimensions have these strides; those that there are not are not asked for, but the innermost.
     #[inline(always)]
     pub fn place(&self, stride: impl Fn(usize) -> u64) -> u64 {

@@ -42,15 +42,17 @@ fn byte(words: &[u32; 8], i: usize) -> u32 {
     words[i / 4] & 0xff << (i % 4 * 8)
 }
 
-/// All ones in each byte of `word` that is not 0.
-#[inline(always)]
-fn set_bytes(word: u32) -> u32 {
-    let highest = ((word & 0x7f7f_7f7f).wrapping_add(0x7f7f_7f7f) | word) & 0x8080_8080;
-    (highest - (highest >> 7)) | highest
-}
-
-/// A warp's chunk of a row of scores, `STEPS` vectors of `V` elements in each lane, 32 in all.
-pub struct Chunk<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize> {
+/// A chunk of a row of scores that `LANES` lanes of a warp have, each `STEPS` vectors of `V` elements, 32 in all: a whole
+/// warp, or half of one where a row is no longer.
+pub struct Chunk<
+    'r,
+    'a,
+    In: Element,
+    const ANY: bool,
+    const LANES: u32,
+    const STEPS: usize,
+    const V: usize,
+> {
     row: &'r RowScores<'a, In>,
     /// Index of its first element in the row.
     first: u32,
@@ -60,21 +62,25 @@ pub struct Chunk<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const
     place: Parked,
 }
 
-impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
-    Chunk<'r, 'a, In, ANY, STEPS, V>
+impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize, const V: usize>
+    Chunk<'r, 'a, In, ANY, LANES, STEPS, V>
 {
-    /// Elements that a warp has of each of its lanes' vectors.
-    const STRIDE: u32 = WARP * V as u32;
+    /// Elements from one of a lane's vectors to its next.
+    const STRIDE: u32 = LANES * V as u32;
+    /// All elements.
+    const ELEMENTS: u32 = STEPS as u32 * Self::STRIDE;
     /// Vectors of a part.
     const STEPS_OF_PART: usize = STEPS / PARTS;
     /// Elements of a part.
-    const PART: u32 = CHUNK / PARTS as u32;
+    const PART: u32 = Self::ELEMENTS / PARTS as u32;
+    /// Steps from a vector to that 32 further: such vectors are summed one after the other, as by a lane of a whole warp.
+    const APART: usize = (WARP / LANES) as usize;
 
     /// The chunk from element `first` of a row on.
     ///
     /// # Safety
     ///
-    /// * **own**: the block has [`PLACE_BYTES`] of shared memory for the warp, of which `place` is the lane's share, and nothing
+    /// * **own**: the block has [`PLACE_BYTES`] of shared memory for a warp, of which `place` is the lane's share, and nothing
     ///   else uses them for as long as the chunk is used.
     #[inline(always)]
     pub unsafe fn new(row: &'r RowScores<'a, In>, first: u32, place: Parked) -> Self {
@@ -92,7 +98,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
     /// Index in the chunk of the lane's `step`-th vector's first element.
     #[inline(always)]
     fn index(step: u32) -> u32 {
-        step * Self::STRIDE + lane_id() * V as u32
+        step * Self::STRIDE + (lane_id() & (LANES - 1)) * V as u32
     }
 
     /// Whether any lane sees anything of a part.
@@ -134,14 +140,17 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             && self.row.cols.is_multiple_of(V as u32)
     }
 
-    /// Of the lane's vectors, the first of which anything is seen, and how many there are.
+    /// Of which of the lane's vectors anything is seen: of the `step`-th if `(start + step * STRIDE) % 2^32 < count`, for
+    /// `(start, count)`.
     #[inline(always)]
-    fn seen_steps(&self) -> (u32, u32) {
-        let before = |end: u32, within: u32| {
-            (end + Self::STRIDE - 1).saturating_sub(Self::index(0) + within) / Self::STRIDE
-        };
-        let first = before(self.seen.0, V as u32 - 1);
-        (first, before(self.seen.1, 0).saturating_sub(first))
+    fn seen_vectors(&self) -> (u32, u32) {
+        const { assert!(V.is_power_of_two()) };
+        let before = V as u32 - 1;
+        let count = self.seen.1.saturating_sub(self.seen.0);
+        (
+            (Self::index(0) + before).wrapping_sub(self.seen.0),
+            if count > 0 { count + before } else { 0 },
+        )
     }
 
     /// What an operand of which the row begins at `from` has for the chunk, from a key to the next `stride` elements; for
@@ -157,10 +166,10 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
         let mut words = [[0; 8]; STEPS];
         if self.loads_wide(from, stride) {
             let from = from.at(u64::from(self.first + Self::index(0)));
-            let (first, count) = self.seen_steps();
+            let (start, count) = self.seen_vectors();
             let mut step = 0;
             while step < STEPS {
-                if (step as u32).wrapping_sub(first) < count {
+                if start.wrapping_add(step as u32 * Self::STRIDE) < count {
                     let offset = step as u64 * u64::from(Self::STRIDE);
                     // SAFETY: in-bounds: the row is whole vectors; aligned: looked at.
                     words[step] = unsafe { wide_words(from.at(offset), bytes) };
@@ -311,41 +320,59 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
         }
     }
 
-    /// What the boolean masks keep of the chunk: for each key a byte that is not 0, where there is such a mask.
+    /// What a boolean mask says of the chunk, the one of keys to keep if there are both: for each key a byte.
     ///
     /// # Safety
     ///
     /// * **in-bounds**: the row's masks are readable.
     #[inline(always)]
     #[track_caller]
-    unsafe fn kept(&self) -> Words<STEPS> {
+    unsafe fn mask(&self) -> Words<STEPS> {
         let (row, scores) = (self.row, self.row.scores);
-        let mut kept = [[0; 8]; STEPS];
         // SAFETY: in-bounds: the caller's.
         unsafe {
             if scores.has(Scores::KEEP) {
-                kept = self.load(row.keep, scores.keep_step);
-            }
-            if scores.has(Scores::HIDE) {
-                let hidden = self.load(row.hide, scores.hide_step);
-                let all = if scores.has(Scores::KEEP) {
-                    0
-                } else {
-                    u32::MAX
-                };
-                let mut step = 0;
-                while step < STEPS {
-                    let mut word = 0;
-                    while word < V / 4 {
-                        kept[step][word] =
-                            (kept[step][word] | all) & !set_bytes(hidden[step][word]);
-                        word += 1;
-                    }
-                    step += 1;
-                }
+                self.load(row.keep, scores.keep_step)
+            } else if scores.has(Scores::HIDE) {
+                self.load(row.hide, scores.hide_step)
+            } else {
+                [[0; 8]; STEPS]
             }
         }
-        kept
+    }
+
+    /// Takes out what the boolean masks hide, `mask` being the first of them.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: the row's masks are readable.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn hide(&self, z: &mut [[f32; V]; STEPS], mask: Words<STEPS>) {
+        let (row, scores) = (self.row, self.row.scores);
+        let mut keep_if = |mask: &Words<STEPS>, is_kept: fn(u32) -> bool| {
+            self.map(z, |step, z| {
+                each(z, |i, z| {
+                    if is_kept(byte(&mask[step], i)) {
+                        z
+                    } else {
+                        f32::NEG_INFINITY
+                    }
+                })
+            });
+        };
+        if scores.has(Scores::KEEP) {
+            keep_if(&mask, |byte| byte != 0);
+        }
+        if scores.has(Scores::HIDE) {
+            let hide = if scores.has(Scores::KEEP) {
+                // SAFETY: in-bounds: the caller's.
+                unsafe { self.load(row.hide, scores.hide_step) }
+            } else {
+                mask
+            };
+            keep_if(&hide, |byte| byte == 0);
+        }
     }
 
     /// The scores `x`, scaled and capped.
@@ -401,7 +428,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             return;
         }
         let from = from.at(u64::from(self.first + Self::index(0)));
-        let (first, count) = self.seen_steps();
+        let (start, count) = self.seen_vectors();
         let mut step = 0;
         while step < STEPS {
             let from = from
@@ -412,7 +439,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
                 let to = self.place.vector((step * bytes / 16 + vector) as u32);
                 // SAFETY: in-bounds: the row is whole vectors; aligned: looked at; own: the lane's place.
                 unsafe {
-                    if (step as u32).wrapping_sub(first) < count {
+                    if start.wrapping_add(step as u32 * Self::STRIDE) < count {
                         copy_16(to, from.at(vector as u64));
                     } else {
                         to.store(U32x4([0; 4]));
@@ -440,6 +467,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
     /// # Safety
     ///
     /// * **in-bounds**: the row's operands are readable.
+    /// * **brought**: without `ANY`, where the row repeats the additive mask of the one before, the lane's place has it from there.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn score(&self, x: &Words<STEPS>, shift: f32) -> [[f32; V]; STEPS] {
@@ -447,11 +475,11 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
         // Loads begin before the first look at a score, in branches of their own: else they would be moved behind it. Where
         // other things may need the lane's place, the additive mask comes there after them.
         // SAFETY: in-bounds: the caller's.
-        let kept = unsafe {
-            if !ANY {
+        let mask = unsafe {
+            if !ANY && !row.repeats_bias {
                 self.bring_bias();
             }
-            self.kept()
+            self.mask()
         };
         let mut z = self.scaled(x);
         if ANY {
@@ -479,16 +507,18 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             self.map(&mut z, |_, z| each(z, |_, z| z - shift));
         }
         if scores.has(Scores::KEEP | Scores::HIDE) {
-            self.map(&mut z, |step, z| {
-                each(z, |i, z| {
-                    if byte(&kept[step], i) != 0 {
-                        z
-                    } else {
-                        f32::NEG_INFINITY
-                    }
-                })
-            });
+            // SAFETY: in-bounds: the caller's.
+            unsafe { self.hide(&mut z, mask) };
         }
+        if self.seen.0 > 0 || self.seen.1 < Self::ELEMENTS {
+            self.cut(&mut z);
+        }
+        z
+    }
+
+    /// Takes out of `z` what is not seen of parts that are seen in part.
+    #[inline(always)]
+    fn cut(&self, z: &mut [[f32; V]; STEPS]) {
         let count = self.seen.1.saturating_sub(self.seen.0);
         let mut step = 0;
         while step < STEPS {
@@ -505,7 +535,6 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             }
             step += 1;
         }
-        z
     }
 
     /// The largest element, in every lane.
@@ -518,7 +547,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
                 z
             })
         });
-        lanes_max::<WARP>(max)
+        lanes_max::<LANES>(max)
     }
 
     /// The partial of the chunk with the scores `z`, in every lane. Exponentials take the scores' place.
@@ -526,7 +555,8 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
     pub fn exponentiate<A: Accuracy>(&self, z: &mut [[f32; V]; STEPS]) -> Partial {
         let max = self.max(z);
         let reference = Reference::of_max(max);
-        let mut sum = Pair::ZERO;
+        const { assert!(Self::APART <= 2) };
+        let mut sums = [Pair::ZERO; 2];
         let mut part = 0;
         while part < PARTS {
             let sees = self.sees_part(part);
@@ -536,7 +566,8 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             while step < (part + 1) * Self::STEPS_OF_PART {
                 if sees {
                     z[step] = each(z[step], |_, z| A::exp(z, reference));
-                    sum = Tile::<WARP, 1, V>::of(0, [z[step]]).vector_sum::<A>(0, Some(sum));
+                    let sum = &mut sums[step % Self::APART];
+                    *sum = Tile::<WARP, 1, V>::of(0, [z[step]]).vector_sum::<A>(0, Some(*sum));
                 } else {
                     z[step] = [zero; V];
                 }
@@ -544,7 +575,11 @@ impl<'r, 'a, In: Element, const ANY: bool, const STEPS: usize, const V: usize>
             }
             part += 1;
         }
-        Partial::of(max, lanes_sum::<A, WARP>(sum))
+        let [mut sum, other] = sums;
+        if Self::APART == 2 {
+            sum = sum.plus::<A>(other);
+        }
+        Partial::of(max, lanes_sum::<A, LANES>(sum))
     }
 
     /// The partial of the chunk with the scores `z`, in every lane, where logarithms may be taken of it. The scores stay, in the lane's place. `finely`:

@@ -162,6 +162,14 @@ impl Scores {
         self.has & what != 0
     }
 
+    /// Whether rows one apart in the innermost dimension have the same row of the additive mask, the same slope, and see the
+    /// same keys.
+    #[inline(always)]
+    fn keeps_bias(&self) -> bool {
+        let by = &self.strides[0];
+        by.bias | by.query | by.lengths | by.slopes == 0
+    }
+
     /// Offset of a row in an operand, in elements.
     #[inline(always)]
     fn index_of(&self, at: &Coordinates, stride: impl Fn(&Strides) -> u64) -> u64 {
@@ -189,6 +197,7 @@ pub struct Operands {
 }
 
 /// The scores of one row.
+#[derive(Clone, Copy)]
 pub struct RowScores<'a, In: Element> {
     /// What the call asks for.
     pub options: &'a Options,
@@ -214,6 +223,10 @@ pub struct RowScores<'a, In: Element> {
     pub slope: f32,
     /// The key from which distances are counted.
     pub own_key: i32,
+    /// Whether the caller has just had a row with the same row of the additive mask, that sees the same keys.
+    pub repeats_bias: bool,
+    /// Its index in the innermost dimension.
+    innermost: u32,
 }
 
 impl Scores {
@@ -269,28 +282,20 @@ impl Scores {
 }
 
 impl<'a, In: Element> RowScores<'a, In> {
-    /// The scores of row `row`.
-    ///
-    /// # Safety
-    ///
-    /// * **in-bounds**: `layout` leads to `cols` elements of `x` that can be read, and the strides of `scores` to
-    ///   an element of each operand that it asks for; of the masks, to one for each key.
+    /// The scores of the first row, as if causality, a window, lengths and slopes had nothing to say about it.
     #[inline(always)]
-    pub unsafe fn new(
+    pub fn first(
         x: Global<In::Word>,
         cols: u32,
-        layout: &RowLayout,
         options: &'a Options,
         operands: &Operands,
         scores: &'a Scores,
-        row: u32,
     ) -> Self {
-        let at = layout.coordinates(row);
-        let mut this = Self {
+        Self {
             options,
             scores,
-            x: x.at(at.place(|dim| layout.strides(dim).0)),
-            offset_out: at.place(|dim| layout.strides(dim).1),
+            x,
+            offset_out: 0,
             bias: operands.bias,
             keep: operands.keep,
             hide: operands.hide,
@@ -299,7 +304,35 @@ impl<'a, In: Element> RowScores<'a, In> {
             end: cols,
             slope: 0.0,
             own_key: 0,
-        };
+            repeats_bias: false,
+            innermost: 0,
+        }
+    }
+
+    /// The scores of row `row`. The caller has just had the row that is `follows` before it, unless that is 0.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: `layout` leads to `cols` elements of `x` that can be read, and the strides of `scores` to
+    ///   an element of each operand that it asks for; of the masks, to one for each key.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn new(
+        x: Global<In::Word>,
+        cols: u32,
+        layout: &RowLayout,
+        options: &'a Options,
+        operands: &Operands,
+        scores: &'a Scores,
+        row: u32,
+        follows: u32,
+    ) -> Self {
+        let at = layout.coordinates(row);
+        let mut this = Self::first(x, cols, options, operands, scores);
+        this.innermost = at.innermost();
+        this.x = this.x.at(at.place(|dim| layout.strides(dim).0));
+        this.offset_out = at.place(|dim| layout.strides(dim).1);
+        this.repeats_bias = follows > 0 && this.innermost >= follows && scores.keeps_bias();
         let query = || scores.index_of(&at, |strides| strides.query) as u32;
         if scores.reach != Reach::ALL {
             (this.begin, this.end) = scores.reach.of(query(), cols);
@@ -332,6 +365,26 @@ impl<'a, In: Element> RowScores<'a, In> {
             this.hide = this.hide.at(scores.index_of(&at, |strides| strides.hide));
         }
         this
+    }
+}
+
+impl<In: Element> RowScores<'_, In> {
+    /// Goes on to the next row, if that has the same row of the additive mask and sees the same keys: there is not much to reckon
+    /// then.
+    #[inline(always)]
+    pub fn advance(&mut self, layout: &RowLayout) -> bool {
+        let next = self.innermost + 1;
+        if next >= layout.innermost_extent() || !self.scores.keeps_bias() {
+            return false;
+        }
+        let (by, (by_in, by_out)) = (&self.scores.strides[0], layout.strides(0));
+        self.innermost = next;
+        self.x = self.x.at(by_in);
+        self.offset_out = self.offset_out.wrapping_add(by_out);
+        self.keep = self.keep.at(by.keep);
+        self.hide = self.hide.at(by.hide);
+        self.repeats_bias = true;
+        true
     }
 }
 
