@@ -122,6 +122,16 @@ fn refused_module_comes_with_the_compilers_log() {
 }
 
 #[test]
+fn cubin_is_handed_over_as_it_is() {
+    let test = "cubin_is_handed_over_as_it_is";
+    in_own_process(test, Library::Fake, &[], || {
+        // SAFETY: this driver reads the image as text.
+        let error = unsafe { driver().module_load_cubin(b"\x7fELF\0") }.unwrap_err();
+        assert_eq!(error.log, "ptxas: \x7fELF");
+    });
+}
+
+#[test]
 fn log_that_fills_its_room_ends_there() {
     let test = "log_that_fills_its_room_ends_there";
     in_own_process(test, Library::Fake, &[], || {

@@ -25,6 +25,28 @@ impl Driver {
     ///
     /// What the driver returned, with its compiler's error log.
     pub unsafe fn module_load_data(&self, image: &CStr) -> Result<CUmodule, ModuleLoadError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.load_image(image.as_ptr().cast()) }
+    }
+
+    /// Loads a cubin into the current context: machine code, which is taken as it is.
+    ///
+    /// # Safety
+    ///
+    /// `cubin` is one, and whole: the driver reads as far as its headers say.
+    ///
+    /// # Errors
+    ///
+    /// What the driver returned.
+    pub unsafe fn module_load_cubin(&self, cubin: &[u8]) -> Result<CUmodule, ModuleLoadError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.load_image(cubin.as_ptr().cast()) }
+    }
+
+    /// # Safety
+    ///
+    /// `image` leads to what the driver takes for one by its first bytes.
+    unsafe fn load_image(&self, image: *const c_void) -> Result<CUmodule, ModuleLoadError> {
         let mut log = vec![0u8; LOG_BYTES];
         let mut options = [CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
         let mut values = [
@@ -37,7 +59,7 @@ impl Driver {
         let loaded = output(ptr::null_mut(), |module| unsafe {
             (self.functions.module_load_data_ex)(
                 module,
-                image.as_ptr().cast(),
+                image,
                 options.len() as u32,
                 options.as_mut_ptr(),
                 values.as_mut_ptr(),
