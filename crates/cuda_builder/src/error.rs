@@ -87,6 +87,11 @@ pub enum BuildError {
         /// What is missing.
         reason: String,
     },
+    /// A file of cubins that is not as it was written.
+    MalformedCubins {
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl BuildError {
@@ -168,6 +173,7 @@ impl fmt::Display for BuildError {
             ),
             Self::LaunchBounds { comment, reason } => write!(f, "`{comment}`: {reason}"),
             Self::MalformedPtx { reason } => write!(f, "unexpected PTX: {reason}"),
+            Self::MalformedCubins { reason } => write!(f, "a damaged file of cubins: {reason}"),
         }
     }
 }

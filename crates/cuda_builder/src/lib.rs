@@ -20,6 +20,7 @@
 
 mod arch;
 mod cargo;
+pub mod cubin;
 mod error;
 mod finish;
 mod manifest;

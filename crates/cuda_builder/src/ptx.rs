@@ -61,10 +61,11 @@ pub fn entries(text: &str) -> Result<Vec<Entry<'_>>, BuildError> {
     }
 }
 
-/// A finished module as a program holds it, at about a fifth of its size.
+/// A finished module, or its cubins, as a program holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
-    /// The header and every entry, each deflated (RFC 1951) by itself.
+    /// The pieces, each deflated (RFC 1951) by itself: of PTX, which is then a fifth of its size, the header and every
+    /// entry.
     pub bytes: Vec<u8>,
     /// Rust source that includes the bytes and says where in them the pieces are.
     pub source: String,
@@ -85,20 +86,32 @@ pub fn embed(arch: NvptxArch, file: &str, text: &str) -> Result<Embedded, BuildE
         .first()
         .map_or(text.len(), |entry| entry.range.start);
     let mut bytes = deflate(&text[..header_end]);
+    let mut pieces = Vec::new();
+    for Entry { name, range } in entries {
+        let start = bytes.len();
+        bytes.extend(deflate(&text[range]));
+        let range = start..bytes.len();
+        pieces.push(Entry { name, range });
+    }
     let name = arch.target_cpu().to_uppercase();
+    let what = format!("PTX for {arch} and later, deflated: a header, then the entries");
+    let source = declare(&name, &what, file, &pieces);
+    Ok(Embedded { bytes, source })
+}
+
+/// Rust source that includes `file` under a name, and says where in it the entries are.
+pub(crate) fn declare(name: &str, what: &str, file: &str, entries: &[Entry<'_>]) -> String {
     let mut source = format!(
-        "/// PTX for {arch} and later, deflated: a header, then the entries.\n\
+        "/// {what}.\n\
          pub static {name}: &[u8] = include_bytes!({file:?});\n\n\
          /// Name, start and end of every entry in [`{name}`].\n\
          pub static {name}_ENTRIES: &[(&str, usize, usize)] = &[\n"
     );
     for Entry { name, range } in entries {
-        let start = bytes.len();
-        bytes.extend(deflate(&text[range]));
-        let _ = writeln!(source, "    ({name:?}, {start}, {}),", bytes.len());
+        let _ = writeln!(source, "    ({name:?}, {}, {}),", range.start, range.end);
     }
     source += "];\n\n";
-    Ok(Embedded { bytes, source })
+    source
 }
 
 fn deflate(text: &str) -> Vec<u8> {
