@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use cuda_builder::Toolchain;
 
 use crate::command::run as run_command;
-use crate::{Error, Outcome, fuzz, memory, ptx, ptxas, readme, workspace};
+use crate::{Error, Outcome, cubin, fuzz, memory, ptx, ptxas, readme, workspace};
 
 type Step = (&'static str, fn() -> Result<Outcome, Error>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("format", format),
     ("clippy", clippy),
     ("docs", docs),
     ("PTX is what its sources give", committed_ptx),
     ("ptxas: no spills, no local memory", assembled_ptx),
+    ("cubins are what ptxas makes of the PTX", cubin::check),
     ("tests, as in the README", tests),
     ("memory: AddressSanitizer", memory::asan),
     ("memory: valgrind", memory::valgrind),

@@ -2,6 +2,7 @@
 
 mod ci;
 mod command;
+mod cubin;
 mod fuzz;
 mod memory;
 mod mutate;
@@ -22,6 +23,7 @@ usage: cargo xtask TASK
   setup [--from TARBALL]  get what compiling and checking kernels needs: the library sources of the
                           pinned rustc (or unpack them from TARBALL), and ptxas
   ptx [--check]           compile the kernels and refresh the committed PTX, or compare with it
+  cubin [--check]         assemble the committed PTX and refresh the committed cubins, or compare with them
   ptxas                   assemble the committed PTX and print what each kernel uses
   asan                    tests of the host code that holds `unsafe`, watched by AddressSanitizer
   valgrind                the same by valgrind, if there is one
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
         ["setup", "--from", tarball] => setup::run(Some(Path::new(tarball))),
         ["ptx"] => ptx::refresh(),
         ["ptx", "--check"] => ptx::check(),
+        ["cubin"] => cubin::refresh(),
+        ["cubin", "--check"] => cubin::check().map(Outcome::say),
         ["ptxas"] => ptxas::run(),
         ["asan"] => memory::asan().map(Outcome::say),
         ["valgrind"] => memory::valgrind().map(Outcome::say),
