@@ -1,12 +1,14 @@
-//! Embeds the kernels' PTX: the committed text if it was made from these very sources, else a fresh build.
+//! Embeds the kernels' PTX: the committed text if it was made from these very sources, else a fresh build. And the
+//! committed cubins, if they were made from that PTX; without them the driver compiles it.
 
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use cuda_builder::{CudaBuilder, NvptxArch, ptx};
+use cuda_builder::{CudaBuilder, NvptxArch, cubin, ptx};
 
 /// `committed` (the default) or `build`: compile the kernels even if the committed PTX is theirs.
 const CHOICE: &str = "WARP_SOFTMAX_PTX";
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes `ptx.rs`, which declares what [`ptx::embed`] says for each architecture.
+/// Writes `ptx.rs`, which declares what [`ptx::embed`] and [`cubin::embed`] say for each architecture.
 fn embed() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={CHOICE}");
     let choice = env::var_os(CHOICE).unwrap_or("committed".into());
@@ -35,21 +37,30 @@ fn embed() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     let kernels = here.with_file_name("kernels-gpu");
+    // The folder: of a file that is not there cargo would take it for changed each time.
+    let committed = here.join("ptx");
+    println!("cargo::rerun-if-changed={}", committed.display());
     let mut source = String::new();
     for arch in NvptxArch::ALL {
         let builder = CudaBuilder::new(&kernels).arch(arch);
         for path in builder.watched_paths()? {
             println!("cargo::rerun-if-changed={}", path.display());
         }
-        let committed = here.join(format!("ptx/softmax.{arch}.ptx"));
-        println!("cargo::rerun-if-changed={}", committed.display());
         let text = if always_build {
             builder.build()?.text
         } else {
-            committed_or_built(&committed, builder)?
+            committed_or_built(&committed.join(format!("softmax.{arch}.ptx")), builder)?
         };
         let file = format!("softmax.{arch}.deflate");
         let embedded = ptx::embed(arch, &file, &text)?;
+        fs::write(out_dir.join(&file), &embedded.bytes)?;
+        source += &embedded.source;
+        let file = format!("softmax.{arch}.cubins");
+        let cubins = match fs::read(committed.join(&file)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            read => Some(read?),
+        };
+        let embedded = cubin::embed(arch, &file, cubins.as_deref(), &text)?;
         fs::write(out_dir.join(&file), &embedded.bytes)?;
         source += &embedded.source;
     }

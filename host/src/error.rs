@@ -331,7 +331,7 @@ pub enum Error {
         /// What the driver said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The driver could not make machine code of a kernel.
+    /// The driver could not load a kernel, or not make machine code of it.
     #[error("the driver cannot load kernel {kernel}")]
     Load {
         /// The kernel.

@@ -41,6 +41,7 @@
 //! |---|---|---|
 //! | `WARP_SOFTMAX_DEVICE` | `auto`, `cuda`, `cuda:N`, `emulator` | what [`Device::auto`] takes |
 //! | `WARP_SOFTMAX_ARCH` | `sm_80`, `sm_90` | which PTX a GPU gets, instead of the newest that it runs |
+//! | `WARP_SOFTMAX_CODE` | `cubin`, `ptx` | what kernels are loaded from: machine code where there is some for the GPU, which is the default, or PTX always |
 //! | `WARP_SOFTMAX_LIBCUDA` | a path or name | the driver's library, instead of `libcuda.so.1` |
 //! | `WARP_SOFTMAX_EMULATOR_THREADS` | a number from 1 | worker threads of the emulator, instead of one a core |
 //!

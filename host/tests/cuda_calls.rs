@@ -31,7 +31,7 @@ fn set_current(handle: usize) {
 fn a_softmax_is_one_launch_on_the_device_s_stream() {
     with_fake(
         "a_softmax_is_one_launch_on_the_device_s_stream",
-        &[],
+        &[("WARP_SOFTMAX_CODE", "ptx")],
         |mut log| {
             let device = Device::cuda(0).unwrap();
             assert_eq!(device.name(), "Fake GPU (cuda:0, sm_90, driver 13.0)");
@@ -537,6 +537,19 @@ fn the_older_ptx_is_taken_where_it_is_named() {
                 ..
             })
         ));
+    });
+}
+
+#[test]
+fn code_is_of_a_kind_that_there_is() {
+    let code = [("WARP_SOFTMAX_CODE", "0")];
+    with_fake("code_is_of_a_kind_that_there_is", &code, |mut log| {
+        let text = Device::cuda(0).unwrap_err().to_string();
+        assert_eq!(
+            text,
+            "WARP_SOFTMAX_CODE=0 is not allowed: it may be cubin or ptx"
+        );
+        assert_eq!(log.calls(), [""; 0], "no context is made for it");
     });
 }
 

@@ -12,7 +12,7 @@ mod quickstart;
 
 use std::ptr;
 
-use common::{Library, in_own_process, is_child, with_fake};
+use common::{Library, in_own_process, with_fake, with_gpu};
 use cuda_driver::{CUcontext, CuError, Driver};
 use cust::sys;
 use warp_softmax::{Device, Error, Softmax, Tensor};
@@ -308,17 +308,6 @@ fn a_destroyed_context_says_what_destroys_one() {
 /// What a GPU can be made to have.
 mod gpu {
     use super::*;
-
-    /// Runs `body` on a GPU, in a process of its own; nothing, and the reason printed, where there is none.
-    fn with_gpu(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-        if !is_child(test)
-            && let Err(error) = Device::cuda(0)
-        {
-            println!("left out, as there is no GPU: {test}: {}", error.chain());
-            return;
-        }
-        in_own_process(test, Library::Machine, variables, |_| body());
-    }
 
     #[test]
     fn a_gpu_s_memory_has_an_end() {

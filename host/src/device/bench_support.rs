@@ -45,6 +45,15 @@ pub fn used_bytes(device: &Device) -> Result<Option<u64>, Error> {
     gpu.used_bytes()
 }
 
+/// How many kernels of those loaded so far the device's driver had to compile: the others came as cubins.
+///
+/// # Errors
+///
+/// As all of this on the emulator.
+pub fn compiled_kernels(device: &Device) -> Result<usize, Error> {
+    Ok(queue(device)?.gpu.kernels.compiled())
+}
+
 /// A point in a stream's work, with its time.
 pub struct Event {
     device: Device,

@@ -16,7 +16,7 @@ use cuda_driver::{
 
 use kernels_gpu::options;
 
-use super::module::{Kernels, Ptx};
+use super::module::{Code, Kernels, Ptx};
 use super::{DeviceProperties, Launch};
 use crate::Error;
 use crate::plan::KernelId;
@@ -30,7 +30,7 @@ pub(super) struct Gpu {
     /// Whether memory can be allocated and freed in stream order.
     has_pools: bool,
     context: CUcontext,
-    kernels: Kernels,
+    pub(super) kernels: Kernels,
 }
 
 // SAFETY: the driver takes the context's handle on any thread.
@@ -114,6 +114,7 @@ impl Gpu {
             attribute(DeviceAttribute::COMPUTE_CAPABILITY_MINOR)?,
         );
         let ptx = Ptx::choose(&name, capability)?;
+        let code = Code::choose(ptx, capability)?;
         let properties = DeviceProperties {
             compute_capability: Some(capability),
             multiprocessors: attribute(DeviceAttribute::MULTIPROCESSOR_COUNT)?,
@@ -143,7 +144,7 @@ impl Gpu {
             properties,
             has_pools,
             context,
-            kernels: Kernels::new(ptx),
+            kernels: Kernels::new(ptx, code),
         })
     }
 

@@ -6,6 +6,8 @@ use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::{env, fs};
 
+use warp_softmax::Device;
+
 /// Set in the child to the test's name.
 const CHILD: &str = "WARP_SOFTMAX_TEST_CHILD";
 
@@ -45,6 +47,7 @@ pub fn in_own_process(
         .args([test, "--exact"])
         .env_remove("WARP_SOFTMAX_DEVICE")
         .env_remove("WARP_SOFTMAX_ARCH")
+        .env_remove("WARP_SOFTMAX_CODE")
         .env(CHILD, test)
         .env("FAKE_CUDA_LOG", &log);
     match library {
@@ -67,8 +70,19 @@ pub fn in_own_process(
     );
 }
 
+/// Runs `body` on a GPU, in a process of its own; nothing, and the reason printed, where there is none.
+pub fn with_gpu(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    if !is_child(test)
+        && let Err(error) = Device::cuda(0)
+    {
+        println!("left out, as there is no GPU: {test}: {}", error.chain());
+        return;
+    }
+    in_own_process(test, Library::Machine, variables, |_| body());
+}
+
 /// Whether this is the process of `test` alone.
-pub fn is_child(test: &str) -> bool {
+fn is_child(test: &str) -> bool {
     env::var(CHILD).is_ok_and(|name| name == test)
 }
 

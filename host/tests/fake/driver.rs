@@ -10,7 +10,7 @@
 //! | `FAKE_CUDA_VERSION` | the newest CUDA that it supports, `13000` unless set |
 //! | `FAKE_CUDA_GPUS` | how many GPUs there are, 2 unless set |
 //! | `FAKE_CUDA_MEMORY` | bytes of memory, all in all; no end of them unless set |
-//! | `FAKE_CUDA_FAIL` | `cuName=2`: that function returns that status. 700, which breaks the context, is from then on what every call in one returns |
+//! | `FAKE_CUDA_FAIL` | `cuName=2`: that function returns that status; `cubin=2`: cuModuleLoadDataEx does, of cubins. 700, which breaks the context, is from then on what every call in one returns |
 
 #![allow(non_snake_case)]
 
@@ -21,6 +21,7 @@ use std::env;
 use std::ffi::{CStr, c_char, c_void};
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::slice;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -44,6 +45,8 @@ static BROKEN: AtomicBool = AtomicBool::new(false);
 static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(0x2000);
 /// Streams that are being captured.
 static CAPTURING: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// All that were ever loaded.
+static MODULES: Mutex<Vec<Image>> = Mutex::new(Vec::new());
 /// Bytes of what is allocated.
 static MEMORY: Mutex<Option<HashMap<u64, usize>>> = Mutex::new(None);
 
@@ -195,19 +198,63 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut usize) -> i32 {
     0
 }
 
-/// The module's handle is the address of its text.
+/// What a module is loaded from.
+enum Image {
+    Ptx(String),
+    Cubin(Vec<u8>),
+}
+
+impl Image {
+    unsafe fn read(image: *const u8) -> Self {
+        unsafe {
+            if !slice::from_raw_parts(image, 4).starts_with(b"\x7fELF") {
+                let text = CStr::from_ptr(image.cast());
+                return Self::Ptx(text.to_str().unwrap().to_owned());
+            }
+            // A cubin ends with its program headers: so many, of 56 bytes each.
+            let number = |at| image.add(at).cast::<u64>().read_unaligned() as usize;
+            let (start, count) = (number(32), number(56) & 0xffff);
+            Self::Cubin(slice::from_raw_parts(image, start + 56 * count).to_owned())
+        }
+    }
+
+    /// Whether it has the kernel `name`: a cubin then has a section.
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Ptx(text) => text.contains(&format!(".entry {name}(")),
+            Self::Cubin(bytes) => {
+                let section = format!("\0.text.{name}\0");
+                let mut windows = bytes.windows(section.len());
+                windows.any(|window| window == section.as_bytes())
+            }
+        }
+    }
+}
+
+/// The module's handle is how many were loaded with it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut usize,
-    image: *const c_char,
+    image: *const u8,
     count: u32,
     options: *const i32,
     values: *const *mut c_void,
 ) -> i32 {
-    let text = unsafe { CStr::from_ptr(image) };
-    let entries = text.to_str().unwrap().matches(".entry ").count();
-    write_down(&format!("cuModuleLoadDataEx {entries}"));
-    let failed = status_in_context("cuModuleLoadDataEx");
+    let image = unsafe { Image::read(image) };
+    let failed = match &image {
+        Image::Ptx(text) => {
+            let entries = text.matches(".entry ").count();
+            write_down(&format!("cuModuleLoadDataEx {entries}"));
+            status_in_context("cuModuleLoadDataEx")
+        }
+        Image::Cubin(_) => {
+            write_down("cuModuleLoadDataEx cubin");
+            match status_in_context("cubin") {
+                0 => status_in_context("cuModuleLoadDataEx"),
+                failed => failed,
+            }
+        }
+    };
     if failed != 0 {
         for i in 0..count as usize {
             // The error log's buffer.
@@ -219,7 +266,9 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         }
         return failed;
     }
-    unsafe { *module = text.to_owned().into_raw() as usize };
+    let mut modules = MODULES.lock().unwrap();
+    modules.push(image);
+    unsafe { *module = modules.len() };
     0
 }
 
@@ -236,13 +285,10 @@ unsafe extern "C" fn cuModuleGetFunction(
     module: usize,
     name: *const c_char,
 ) -> i32 {
-    let text = unsafe { CStr::from_ptr(module as *const c_char) }
-        .to_str()
-        .unwrap();
     let name = unsafe { CStr::from_ptr(name) };
     let name_text = name.to_str().unwrap();
     call!("cuModuleGetFunction", "cuModuleGetFunction {name_text}");
-    if !text.contains(&format!(".entry {name_text}(")) {
+    if !MODULES.lock().unwrap()[module - 1].has(name_text) {
         return 500;
     }
     unsafe { *function = name.to_owned().into_raw() as usize };
@@ -322,7 +368,7 @@ unsafe extern "C" fn cuLaunchKernelEx(
 ) -> i32 {
     let config = unsafe { &*config };
     let attributes =
-        unsafe { std::slice::from_raw_parts(config.attributes, config.attribute_count as usize) };
+        unsafe { slice::from_raw_parts(config.attributes, config.attribute_count as usize) };
     let mut said = String::new();
     for attribute in attributes {
         said += &match (attribute.id, attribute.value) {
