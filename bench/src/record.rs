@@ -210,6 +210,9 @@ pub struct Startup {
     pub cols: u64,
     /// The kernel that was launched, where the implementation can say so.
     pub kernel: Option<String>,
+    /// What it was loaded from in the fresh processes: `cubin`, or `PTX`, which the driver compiles.
+    #[serde(default)]
+    pub code: Option<String>,
     /// Making the device (driver, context, stream) in a fresh process, milliseconds.
     pub device_ms: Spread,
     /// The first call in a fresh process, to its end on the GPU, milliseconds.

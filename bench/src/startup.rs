@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use warp_softmax::bench_support::time_raw_launches;
+use warp_softmax::bench_support::{compiled_kernels, time_raw_launches};
 use warp_softmax::{DType, Device};
 
 use crate::Failed;
@@ -39,6 +39,7 @@ const COLUMNS: &[(&str, usize)] = &[
     ("warm call, us", 13),
     ("raw launch, us", 14),
     ("allocations", 11),
+    ("code", 5),
     ("kernel", 0),
 ];
 
@@ -47,6 +48,8 @@ const COLUMNS: &[(&str, usize)] = &[
 struct FirstCall {
     device_ms: f64,
     first_call_ms: f64,
+    /// What the kernel was loaded from; none on the emulator.
+    code: Option<String>,
 }
 
 /// Runs the bench.
@@ -87,7 +90,10 @@ pub fn first_call(settings: &Settings) -> Result<(), Failed> {
         ));
     };
     let found = for_dtype!(dtype, make_first_call(settings, rows, cols))?;
-    println!("{}", serde_json::to_string(&found).expect("two numbers"));
+    println!(
+        "{}",
+        serde_json::to_string(&found).expect("numbers and a text")
+    );
     Ok(())
 }
 
@@ -112,10 +118,16 @@ fn make_first_call<T: Number>(
     device.synchronize()?;
     let first_call_ms = milliseconds(start);
 
+    let code = match device.is_cuda() {
+        true if compiled_kernels(&device)? > 0 => Some("PTX".to_owned()),
+        true => Some("cubin".to_owned()),
+        false => None,
+    };
     workspace.check(&softmax, rows, cols)?;
     Ok(FirstCall {
         device_ms,
         first_call_ms,
+        code,
     })
 }
 
@@ -198,8 +210,9 @@ fn run_cell<T: Number>(
             ];
             texts.extend(times.map(|time| format!("{:.2}", time.median)));
             texts.push(startup.allocations.to_string());
+            texts.push(startup.code.clone().unwrap_or("-".into()));
         }
-        None => texts.extend(std::iter::repeat_n("-".to_owned(), 5)),
+        None => texts.extend(std::iter::repeat_n("-".to_owned(), 6)),
     }
     texts.push(kernel.to_owned());
     table.line(texts);
@@ -252,6 +265,7 @@ fn measure<T: Number>(
         rows: rows as u64,
         cols: cols as u64,
         kernel: Some(kernel.to_owned()),
+        code: first_calls.first().and_then(|found| found.code.clone()),
         device_ms: of_first_calls(|found| found.device_ms),
         first_call_ms: of_first_calls(|found| found.first_call_ms),
         call_us: Spread::of(&calls_us),
