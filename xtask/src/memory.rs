@@ -44,9 +44,6 @@ const SELECTED: [&str; 28] = [
     "fuzz_corpus",
 ];
 
-/// Leaks on purpose: kernels stay loaded as long as the process lives, those of the tests' own driver too.
-const SUPPRESSIONS: &str = "leak:cuModuleLoadDataEx\n";
-
 /// How cargo starts a test program under valgrind, and what that starts in turn, except for compilers.
 ///
 /// The emulator's stacks are further apart than the frame that is called large here, so going from one to another is not
@@ -80,13 +77,6 @@ pub fn asan() -> Result<Outcome, Error> {
         )));
     }
     let work = workspace().join("target/asan");
-    std::fs::create_dir_all(&work)?;
-    let suppressions = work.join("suppressions");
-    std::fs::write(&suppressions, SUPPRESSIONS)?;
-    let leaks = format!(
-        "print_suppressions=0:suppressions={}",
-        suppressions.display()
-    );
     let mut cargo = Command::new("cargo");
     cargo
         .args(["test", "--locked", "--quiet", "--target", TARGET])
@@ -97,7 +87,6 @@ pub fn asan() -> Result<Outcome, Error> {
         .env("CARGO_TARGET_DIR", work)
         // Memory that is not to be had is an error to be handled.
         .env("ASAN_OPTIONS", "allocator_may_return_null=1")
-        .env("LSAN_OPTIONS", leaks)
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command::run(cargo.current_dir(workspace()))?;
