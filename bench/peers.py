@@ -215,8 +215,9 @@ def peers(args) -> tuple[list[Peer], list[dict]]:
     def quack():
         if args.quack:
             sys.path.insert(0, str(args.quack))
-        import quack.softmax
-        return into(quack.softmax._softmax_fwd)
+        # Not through `quack.softmax`: the package hides the module behind the function of that name.
+        from quack.softmax import _softmax_fwd
+        return into(_softmax_fwd)
 
     def candle():
         if not args.candle:
