@@ -134,7 +134,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         name: "stride replaced by length: attention",
         file: SCORES,
-        after: "x: x.at(",
+        after: "this.innermost = at.innermost();",
         text: "at.place(|dim| layout.strides(dim).0)",
         replacement: "u64::from(row) * u64::from(cols)",
     },
