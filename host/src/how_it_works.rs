@@ -143,7 +143,8 @@
 //!
 //! | way | a row is held by | used for |
 //! |---|---|---|
-//! | `block` | a block, in registers, a chunk a warp | rows of up to 32,768; 16,384 where more is asked for than masks, or rows are not whole vectors |
+//! | `warp` | half a warp, in registers | rows of up to 512, where masks alone are asked for, and rows are whole vectors |
+//! | `block` | a block, in registers, a chunk a warp | rows of up to 32,768, of f32 for 16-bit scores 28,672; 16,384 where more is asked for than masks, or rows are not whole vectors |
 //! | `split` | a cluster of blocks, likewise | rows of up to 262,144 |
 //! | `stream` | nobody: a block reads it twice | longer rows, and what a device cannot hold |
 //!
@@ -162,6 +163,9 @@
 //!   looked at. Their results are written all the same.
 //! * **Rows that share a row of a mask follow one another**: a launch walks the dimensions along which no mask moves, such as
 //!   the heads, innermost.
+//! * **A block walks up to four rows**, one after the other, where the arithmetic takes longer than the memory: of 16 bits, or where
+//!   logarithms or more than masks are asked for. Where the next row lies follows from the one before, and a row of an additive
+//!   mask that both have is brought once. With f32, whose time is the memory's, blocks that stay take longer than new ones.
 //! * **A sink** is merged at the end, as a part of the row with one element and no result.
 //!
 //! With s the sum of `e^(z - m)`, `ln s` comes from the pair that s is, divided by the maximum's own term as it stands in the sum: a row of one

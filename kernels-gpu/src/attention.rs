@@ -3,21 +3,24 @@
 //!
 //! | way | a row is held by | row length |
 //! |---|---|---|
-//! | `attention_block` | a block, a chunk a warp | up to 32,768 |
+//! | `attention_warp` | half a warp | up to 512 |
+//! | `attention_block` | a block, a chunk a warp | up to 28,672 or 32,768 |
 //! | `attention_split` | the blocks of a cluster (sm_90 on), likewise | up to 262,144 |
 //! | `attention_stream` | nobody: a block reads it twice | any |
 //!
-//! A warp has a [chunk's scores](crate::scored) in registers.
+//! A warp has a [chunk's scores](crate::scored) in registers. Where the arithmetic takes longer than the memory, a block walks up to
+//! four rows, one after the other: where the next one lies, and much else, then follows from the one before.
 //!
 //! | kernels | can do | of operands |
 //! |---|---|---|
-//! | `attention_block` | masks, causality, windows, lengths, sinks | that move in whole vectors |
+//! | `attention_block`, `attention_warp` | masks, causality, windows, lengths, sinks | that move in whole vectors |
 //! | `attention_block_any` | soft caps and distances as well | wherever they lie |
 //! | `attention_block_log` | logarithms as well | wherever they lie |
 //!
-//! What only the latter two can do (`ANY`) would take registers, and with them warps, from the first. Kernels whose results may be logarithms (`LOGS`) have
-//! the accuracy of f32 results and keep the scores, in shared memory, not the exponentials. There a hidden element adds nothing to a
-//! sum; elsewhere it adds what is too little to change a result. Chunks and trees are those of the other ways.
+//! What only the latter two can do (`ANY`) would take registers, and with them warps, from the first. Kernels whose results may be
+//! logarithms (`LOGS`) have the accuracy of f32 results and keep the scores, in shared memory, not the exponentials. There a hidden
+//! element adds nothing to a sum; elsewhere it adds what is too little to change a result. Chunks and trees are those of the other
+//! ways.
 
 use cuda_std::ext::Global;
 use cuda_std::ext::math::{fma, opaque_u32};
@@ -44,8 +47,8 @@ pub const fn shared_bytes(exchange_bytes: u32, warps: u32) -> u32 {
     exchange_bytes + warps * PLACE_BYTES
 }
 
-/// Whether a block that has rows to itself walks several: where the arithmetic takes longer than the memory, so that what rows share
-/// is reckoned once. `input_bytes`: size of a score; `only_masks`: there is nothing that takes a kernel that can do `ANY`.
+/// Whether blocks of the way `block` walk rows: where the arithmetic takes longer than the memory. `input_bytes`: size of a score;
+/// `only_masks`: kernels that cannot do `ANY`.
 pub const fn block_walks(input_bytes: usize, only_masks: bool) -> bool {
     input_bytes < 4 || !only_masks
 }
@@ -211,8 +214,8 @@ fn with_sink<A: Accuracy>(part: Partial, sink: f32, finely: bool) -> Partial {
 ///   written, and rows of `y` do not overlap; the strides of `scores` lead to an element of each operand that it
 ///   asks for, for each key of the masks, and those of the sums do not overlap; the block has [`shared_bytes`] of shared
 ///   memory.
-/// * **covered**: the grid has the exchange's warps for each of `rows` rows, `layout` says how many of them for one, and no fewer than a row has chunks; `cols` is at
-///   least 1.
+/// * **covered**: the grid has the exchange's warps, no fewer than a row has chunks, for as many of the `rows` rows at a time as
+///   `layout` says, one unless the exchange [walks](Exchange::WALKS); `cols` is at least 1, and no more than `LANES` lanes hold.
 /// * **aligned**: without `ANY`, `cols` is whole vectors of `V`; rows of scores, of results and of each mask begin at a
 ///   multiple of a vector's bytes or of 16, whichever is less; elements of masks are adjacent, those of an additive one no smaller than
 ///   scores; and `scores` has neither cap nor slopes.

@@ -124,7 +124,7 @@ macro_rules! entries {
             sums: *mut u8,
             scores: Scores,
         ) {
-            const { assert!($steps * $v == 32) };
+            const { assert!($lanes * $steps * $v == if $lanes == 16 { 512 } else { 1024 }) };
             options.begin();
             // SAFETY: the caller's obligations are those of the way.
             unsafe {

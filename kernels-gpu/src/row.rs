@@ -105,12 +105,6 @@ impl RowLayout {
         }
     }
 
-    /// How many rows a block walks.
-    #[inline(always)]
-    pub fn rows_per_block(&self) -> u32 {
-        self.rows_per_block
-    }
-
     /// Of `rows` rows, the first of those that block or cluster number `block` walks, and the one after the last.
     #[inline(always)]
     pub fn walk(&self, block: u32, rows: u32) -> (u32, u32) {

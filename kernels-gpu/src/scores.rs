@@ -282,7 +282,7 @@ impl Scores {
 }
 
 impl<'a, In: Element> RowScores<'a, In> {
-    /// The scores of the first row, as if causality, a window, lengths and slopes had nothing to say about it.
+    /// What all rows start from: the first row, as if causality, a window, lengths and slopes had nothing to say about it.
     #[inline(always)]
     pub fn first(
         x: Global<In::Word>,

@@ -7,7 +7,7 @@ use cuda_std::emulator::{Buffer, Checks, Kernel, Launch, checked, launch};
 use half::{bf16, f16};
 use kernels_gpu::attention::{self, block_walks};
 use kernels_gpu::entries::REGISTRY;
-use kernels_gpu::exchange::{BlockInTurns, Exchange};
+use kernels_gpu::exchange::{Alone, BlockInTurns, Exchange};
 use kernels_gpu::exp::{Accuracy, Full, Reference};
 use kernels_gpu::ln::ln_pair;
 use kernels_gpu::online::{Pair, Partial};
@@ -732,205 +732,262 @@ fn is_not_read(way: &str, cols: u32, warps: u32, shared_bytes: u32, seen: Range<
     }
 }
 
+/// What differs from one head of a query to the next, besides scores and sinks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ByHead {
+    Nothing,
+    BooleanMasks,
+    AdditiveMask,
+    Lengths,
+    /// And with it what causality leaves, and distances.
+    Query,
+    Slopes,
+}
+
+const BY_HEADS: [ByHead; 6] = [
+    ByHead::Nothing,
+    ByHead::BooleanMasks,
+    ByHead::AdditiveMask,
+    ByHead::Lengths,
+    ByHead::Query,
+    ByHead::Slopes,
+];
+
 /// A block that walks rows gives each the bits that it has alone: whatever changes from one to the next, and whether or not the
-/// next has the same row of a mask.
+/// next has the same row of the additive mask. Rows too large for exponentials go round twice.
+#[track_caller]
+fn walked_as_alone(name: &str, keys: u32, by_heads: &[ByHead]) {
+    let kernel = REGISTRY.iter().find(|kernel| kernel.name == name).unwrap();
+    for &by_head in by_heads {
+        for large in [None, Some(2), Some(7)] {
+            let alone = bits_of_walk(kernel, keys, 1, by_head, large);
+            for rows in [2, 3, 7] {
+                assert!(
+                    bits_of_walk(kernel, keys, rows, by_head, large) == alone,
+                    "{name}, {keys} keys, {by_head:?}, {rows} rows a block, row {large:?} large"
+                );
+            }
+        }
+    }
+}
+
 #[test]
-fn rows_that_are_walked_are_as_if_alone() {
+fn pairs_of_rows_are_as_if_alone() {
+    walked_as_alone("attention_warp_f32_f32", 68, &BY_HEADS[..5]);
+    walked_as_alone("attention_warp_bf16_bf16", 264, &BY_HEADS[..5]);
+}
+
+#[test]
+fn rows_that_a_warp_walks_are_as_if_alone() {
+    walked_as_alone("attention_block_bf16_bf16", 72, &BY_HEADS[..5]);
+    walked_as_alone("attention_block_any_bf16_bf16", 37, &BY_HEADS);
+    walked_as_alone("attention_block_log_f32_f32", 37, &BY_HEADS);
+}
+
+#[test]
+fn rows_that_a_block_walks_are_as_if_alone() {
+    walked_as_alone("attention_block_bf16_bf16", 1032, &BY_HEADS[..2]);
+    walked_as_alone("attention_block_any_bf16_bf16", 1027, &BY_HEADS[..1]);
+}
+
+#[test]
+fn rows_that_any_kernel_walks_are_as_if_alone() {
     let mut walked = 0;
     for kernel in REGISTRY {
         let Some(name) = kernel.name.strip_prefix("attention_") else {
             continue;
         };
-        let (way, types) = name.split_once('_').unwrap();
-        let types = types.trim_start_matches("any_").trim_start_matches("log_");
-        let only_masks = name == format!("{way}_{types}");
-        let input = types.split_once('_').unwrap().0;
-        let bytes = if input == "f32" { 4 } else { 2 };
-        let lengths: &[u32] = match way {
-            "warp" => &[8, 136, 512],
-            "block" if block_walks(bytes, only_masks) => &[8, 1000, 2048],
-            _ => continue,
-        };
-        for &keys in lengths {
-            // Rows too large for exponentials go round twice.
-            for large in [None, Some(7), Some(28)] {
-                let alone = bits_of_walk(kernel, types, keys, 1, large);
-                for rows in [2, 3, 4, 7, 64] {
-                    assert!(
-                        bits_of_walk(kernel, types, keys, rows, large) == alone,
-                        "{}, {keys} keys, {rows} rows a block, row {large:?} large",
-                        kernel.name
-                    );
-                }
-            }
+        let bytes = if name.contains("f32_") { 4 } else { 2 };
+        let only_masks = !name.contains("_any_") && !name.contains("_log_");
+        let walks = name.starts_with("block_") && block_walks(bytes, only_masks);
+        if walks || name.starts_with("warp_") {
+            let rows = |rows| bits_of_walk(kernel, 8, rows, ByHead::BooleanMasks, None);
+            assert!(rows(3) == rows(1), "{name}");
+            walked += 1;
         }
-        walked += 1;
     }
     assert!(walked > 20);
 }
 
-/// Results and logarithms of sums of 2 batches of 3 queries of 5 heads, `rows` to a block; the scores of row `large` are large.
-fn bits_of_walk(
-    kernel: &Kernel,
-    types: &str,
-    keys: u32,
-    rows: u32,
-    large: Option<usize>,
-) -> (Vec<u8>, Vec<u32>) {
-    const BATCHES: u64 = 2;
-    const QUERIES: u64 = 3;
-    const HEADS: u64 = 5;
-    const COUNT: usize = (BATCHES * QUERIES * HEADS) as usize;
-    let (input, output) = types.split_once('_').unwrap();
-    let cols = keys as usize;
-    let mut random = Random::new(keys.into());
-    let of_type = |name: &str, values: &[f32]| -> Vec<[u64; 2]> {
-        let bytes: Vec<u8> = values
-            .iter()
-            .flat_map(|&value| match name {
-                "f32" => value.to_le_bytes().to_vec(),
-                "f16" => f16::from_f32(value).to_le_bytes().to_vec(),
-                _ => bf16::from_f32(value).to_le_bytes().to_vec(),
-            })
-            .collect();
-        let words = bytes.chunks_exact(16);
-        words
-            .map(|words| {
-                let (low, high) = words.split_at(8);
-                [low, high].map(|half| u64::from_le_bytes(half.try_into().unwrap()))
-            })
-            .collect()
-    };
-    let x: Vec<f32> = (0..COUNT * cols)
-        .map(|i| {
-            // Batch, head, query. No f16 is large enough to go round twice.
-            let factor = if large == Some(i / cols) && input != "f16" {
-                1e6
-            } else {
-                1.0
-            };
-            factor * random.between(-3.0, 3.0) as f32
+/// Vectors of `values` as elements of a type.
+fn vectors(dtype: &str, values: impl Iterator<Item = f32>) -> Vec<[u64; 2]> {
+    let bytes: Vec<u8> = values
+        .flat_map(|value| match dtype {
+            "f32" => value.to_le_bytes().to_vec(),
+            "f16" => f16::from_f32(value).to_le_bytes().to_vec(),
+            _ => bf16::from_f32(value).to_le_bytes().to_vec(),
         })
         .collect();
-    let bias: Vec<f32> = (0..COUNT / 5 * cols)
-        .map(|_| random.between(-2.0, 2.0) as f32)
+    bytes
+        .chunks(16)
+        .map(|bytes| {
+            let mut vector = [0; 16];
+            vector[..bytes.len()].copy_from_slice(bytes);
+            let vector = u128::from_le_bytes(vector);
+            [vector as u64, (vector >> 64) as u64]
+        })
+        .collect()
+}
+
+/// Results and logarithms of sums of 2 batches of 2 queries of 3 heads, `rows` to a block; the scores of row `large` are large.
+fn bits_of_walk(
+    kernel: &Kernel,
+    keys: u32,
+    rows: u32,
+    by_head: ByHead,
+    large: Option<usize>,
+) -> (Vec<[u64; 2]>, Vec<u32>) {
+    const BATCHES: u64 = 2;
+    const QUERIES: u64 = 2;
+    const HEADS: u64 = 3;
+    const COUNT: usize = (BATCHES * QUERIES * HEADS) as usize;
+    let name = kernel.name;
+    let mut types = name.rsplit('_');
+    let (output, input) = (types.next().unwrap(), types.next().unwrap());
+    let (logs, any) = (name.contains("_log_"), name.contains("_any_"));
+    let (cols, row) = (keys as usize, u64::from(keys));
+    let mut random = Random::new(row);
+    let mut between = |low: f64, high: f64| random.between(low, high) as f32;
+
+    let x: Vec<f32> = (0..COUNT * cols)
+        .map(|i| {
+            // No f16 is large enough to go round twice.
+            let is_large = large == Some(i / cols) && input != "f16";
+            between(-3.0, 3.0) * if is_large { 1e6 } else { 1.0 }
+        })
         .collect();
-    let keep: Vec<u8> = (0..COUNT / 5 * cols)
-        .map(|_| u8::from(random.below(8) != 0))
-        .collect();
-    let (x, bias, keep) = (of_type(input, &x), of_type(input, &bias), {
-        let words = keep
-            .chunks_exact(8)
-            .map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap()));
-        words.collect::<Vec<u64>>()
-    });
-    let lengths = [keys, keys.div_ceil(2)];
-    let sinks = [0.5f32, -1.0, 2.0, f32::NEG_INFINITY, 0.0];
+    let x = vectors(input, x.into_iter());
+    let bias: Vec<f32> = (0..COUNT * cols).map(|_| between(-2.0, 2.0)).collect();
+    let bias = vectors(input, bias.into_iter());
+    let mut mask = |hidden: u8, seen: u8| -> Vec<[u8; 16]> {
+        let mut byte = || {
+            if between(0.0, 8.0) < 1.0 {
+                hidden
+            } else {
+                seen
+            }
+        };
+        (0..(COUNT * cols).div_ceil(16))
+            .map(|_| core::array::from_fn(|_| byte()))
+            .collect()
+    };
+    let (keep, hide) = (mask(0, 1), mask(3, 0));
+    let lengths: Vec<u32> = (0..6).map(|i| keys - i * keys / 8).collect();
+    let (slopes, sinks) = ([0.5f32, 0.25, 0.125], [0.5f32, f32::NEG_INFINITY, 2.0]);
     let size = if output == "f32" { 4 } else { 2 };
-    let mut y = vec![[0u64; 2]; COUNT * cols * size / 16];
+    let mut y = vec![[0u64; 2]; (COUNT * cols * size).div_ceil(16)];
     let mut sums = vec![0.0f32; COUNT];
 
-    let has_sums = kernel.name.contains("_log_");
-    let (row, bias_kind) = (
-        u64::from(keys),
-        match input {
+    // Of heads, queries, batches.
+    let mut strides = [
+        Strides {
+            sum: QUERIES,
+            sinks: 1,
+            ..Strides::default()
+        },
+        Strides {
+            bias: row,
+            keep: row,
+            hide: row,
+            sum: 1,
+            lengths: 1,
+            query: 5,
+            ..Strides::default()
+        },
+        Strides {
+            bias: QUERIES * row,
+            keep: QUERIES * row,
+            hide: QUERIES * row,
+            sum: HEADS * QUERIES,
+            lengths: QUERIES,
+            ..Strides::default()
+        },
+    ];
+    let far = BATCHES * QUERIES * row;
+    match by_head {
+        ByHead::Nothing => {}
+        ByHead::BooleanMasks => (strides[0].keep, strides[0].hide) = (far, far),
+        ByHead::AdditiveMask => strides[0].bias = far,
+        ByHead::Lengths => strides[0].lengths = 1,
+        ByHead::Query => strides[0].query = 7,
+        ByHead::Slopes => strides[0].slopes = 1,
+    }
+    let mut has =
+        KernelScores::KEEP | KernelScores::HIDE | KernelScores::LENGTHS | KernelScores::SINKS;
+    if by_head == ByHead::Slopes || logs || any {
+        has |= KernelScores::SLOPES;
+    }
+    let mut scores = KernelScores {
+        bias: match input {
             "f32" => Bias::F32,
             "f16" => Bias::F16,
             _ => Bias::Bf16,
         },
-    );
-    let strides = |bias: u64, sum: u64, lengths: u64, sinks: u64| Strides {
-        bias,
-        keep: bias,
-        sum,
-        lengths,
-        sinks,
-        ..Strides::default()
-    };
-    let mut scores = KernelScores {
-        bias: bias_kind,
         bias_step: 1,
-        has: KernelScores::KEEP | KernelScores::LENGTHS | KernelScores::SINKS,
+        has,
         keep_step: 1,
-        sum: if has_sums { Sum::F32 } else { Sum::None },
+        hide_step: 1,
+        reach: Reach {
+            begin: i32::MIN,
+            end: keys as i32 - 13,
+        },
+        sum: if logs { Sum::F32 } else { Sum::None },
         ..KernelScores::default()
     };
-    scores.strides[0] = strides(0, QUERIES, 0, 1);
-    scores.strides[1] = strides(row, 1, 0, 0);
-    scores.strides[2] = strides(QUERIES * row, QUERIES * HEADS, 1, 0);
-    let of_x = [HEADS * QUERIES * row, row, QUERIES * row];
+    scores.strides[..3].copy_from_slice(&strides);
     let layout = RowLayout::new(&[
-        (BATCHES as u32, of_x[0], of_x[0]),
-        (QUERIES as u32, of_x[1], of_x[1]),
-        (HEADS as u32, of_x[2], of_x[2]),
+        (BATCHES as u32, HEADS * QUERIES * row, HEADS * QUERIES * row),
+        (QUERIES as u32, row, row),
+        (HEADS as u32, QUERIES * row, QUERIES * row),
     ])
     .walked_in(rows);
-    let (count, options, none) = (COUNT as u32, Options::default(), 0u64);
-    let address = |pointer: *const u8| pointer.expose_provenance();
-    let addresses = [
-        address(x.as_ptr().cast()),
-        address(y.as_mut_ptr().cast::<u8>()),
-        address(bias.as_ptr().cast()),
-        address(keep.as_ptr().cast()),
-        address(lengths.as_ptr().cast()),
-        address(sinks.as_ptr().cast()),
-        address(sums.as_mut_ptr().cast::<u8>()),
+    let (count, options) = (COUNT as u32, Options::default());
+    let buffer = |address: *const u8, bytes: usize, writable: bool| Buffer {
+        address: address.expose_provenance() as u64,
+        bytes: bytes as u64,
+        writable,
+    };
+    let buffers = [
+        buffer(x.as_ptr().cast(), size_of_val(&*x), false),
+        buffer(y.as_mut_ptr().cast::<u8>(), size_of_val(&*y), true),
+        buffer(bias.as_ptr().cast(), size_of_val(&*bias), false),
+        buffer(keep.as_ptr().cast(), size_of_val(&*keep), false),
+        buffer(hide.as_ptr().cast(), size_of_val(&*hide), false),
+        buffer(lengths.as_ptr().cast(), size_of_val(&*lengths), false),
+        buffer(slopes.as_ptr().cast(), size_of_val(&slopes), false),
+        buffer(sinks.as_ptr().cast(), size_of_val(&sinks), false),
+        buffer(sums.as_mut_ptr().cast::<u8>(), size_of_val(&*sums), true),
     ];
-    let [
-        x_address,
-        y_address,
-        bias_address,
-        keep_address,
-        lengths_address,
-        sinks_address,
-        sums_address,
-    ] = &addresses;
-    let parameters = [
-        pointer(x_address),
-        pointer(y_address),
+    let [x_at, y_at, others @ ..] = buffers.each_ref().map(|buffer| pointer(&buffer.address));
+    let mut parameters = vec![
+        x_at,
+        y_at,
         pointer(&count),
         pointer(&keys),
         pointer(&layout),
         pointer(&options),
-        pointer(bias_address),
-        pointer(keep_address),
-        pointer(&none),
-        pointer(lengths_address),
-        pointer(&none),
-        pointer(sinks_address),
-        pointer(sums_address),
-        pointer(&scores),
     ];
-    let buffer = |index: usize, bytes: usize, writable: bool| Buffer {
-        address: addresses[index] as u64,
-        bytes: bytes as u64,
-        writable,
-    };
+    parameters.extend(others);
+    parameters.push(pointer(&scores));
     let warps = keys.div_ceil(1024);
+    let exchange = if name.starts_with("attention_warp") {
+        Alone::bytes(warps)
+    } else {
+        BlockInTurns::bytes(warps)
+    };
     let shape = Launch {
         grid: count.div_ceil(rows),
         block: 32 * warps,
         cluster: 1,
-        shared_bytes: attention::shared_bytes(BlockInTurns::bytes(warps), warps),
-        buffers: &[
-            buffer(0, size_of_val(&*x), false),
-            buffer(1, size_of_val(&*y), true),
-            buffer(2, size_of_val(&*bias), false),
-            buffer(3, size_of_val(&*keep), false),
-            buffer(4, size_of_val(&lengths), false),
-            buffer(5, size_of_val(&sinks), false),
-            buffer(6, size_of_val(&*sums), true),
-        ],
+        shared_bytes: attention::shared_bytes(exchange, warps),
+        buffers: &buffers,
     };
     // SAFETY: parameters: of the types that all entries of attention have; buffers: all live; contract: strides lead to the
     // buffers' elements.
     let outcome = unsafe { launch(kernel, &shape, &parameters) };
-    outcome.unwrap_or_else(|fault| panic!("{}, {keys} keys, {rows} rows: {fault}", kernel.name));
-    let results = y.iter().flatten().flat_map(|word| word.to_le_bytes());
-    (
-        results.collect(),
-        sums.iter().map(|sum| sum.to_bits()).collect(),
-    )
+    outcome
+        .unwrap_or_else(|fault| panic!("{name}, {keys} keys, {by_head:?}, {rows} rows: {fault}"));
+    (y, sums.iter().map(|sum| sum.to_bits()).collect())
 }
 
 /// Scale, then cap, then mask.
