@@ -147,7 +147,21 @@ fn expected(kernel: &Kernel) -> Collectives {
                 ..Collectives::default()
             }
         }
-        "attention_block" | "attention_block_any" | "attention_block_log" => tile + block,
+        // Whether the other half's row is gone over again.
+        "attention_warp" => {
+            tile + Collectives {
+                others: 1,
+                ..Collectives::default()
+            }
+        }
+        // Those that walk rows have slots in turns, and no second barrier.
+        "attention_block" if !is_16_bit => tile + block,
+        "attention_block" | "attention_block_any" | "attention_block_log" => {
+            tile + Collectives {
+                block_barriers: 1,
+                ..block
+            }
+        }
         "attention_split" | "attention_split_any" | "attention_split_log" => tile + cluster,
         "attention_stream_any" | "attention_stream_log" => {
             tile + Collectives {
@@ -188,6 +202,7 @@ fn way_and_lanes(kernel: &Kernel) -> (&str, usize) {
         .and_then(|(way, shape)| Some((way, shape.split_once('x')?.0)))
     {
         Some((way, lanes)) => (way, lanes.parse().expect("a number of lanes")),
+        None if way == "attention_warp" => (way, 16),
         None => (way, 32),
     }
 }
