@@ -644,6 +644,9 @@ fn what_is_not_seen_is_not_read() {
             (253, 257),
             (cols - 101, cols),
             (cols - 1, cols),
+            // Nothing at all.
+            (130, 130),
+            (131, 131),
         ] {
             is_not_read(way, cols, warps, shared_bytes, begin..end);
         }
@@ -667,7 +670,11 @@ fn is_not_read(way: &str, cols: u32, warps: u32, shared_bytes: u32, seen: Range<
     let after = u64::from(seen.end.next_multiple_of(vector));
     let part = |address: usize, size: u64| Buffer {
         address: address as u64 + first * size,
-        bytes: (after - first) * size,
+        bytes: if seen.is_empty() {
+            0
+        } else {
+            (after - first) * size
+        },
         writable: false,
     };
     let (x_address, bias_address, keep_address, y_address) = (
@@ -829,7 +836,7 @@ fn vectors(dtype: &str, values: impl Iterator<Item = f32>) -> Vec<[u64; 2]> {
         .collect()
 }
 
-/// Results and logarithms of sums of 2 batches of 2 queries of 3 heads, `rows` to a block; the scores of row `large` are large.
+/// Results and logarithms of sums of 2 batches of 4 queries of 3 heads, `rows` to a block; the scores of row `large` are large.
 fn bits_of_walk(
     kernel: &Kernel,
     keys: u32,
@@ -838,7 +845,7 @@ fn bits_of_walk(
     large: Option<usize>,
 ) -> (Vec<[u64; 2]>, Vec<u32>) {
     const BATCHES: u64 = 2;
-    const QUERIES: u64 = 2;
+    const QUERIES: u64 = 4;
     const HEADS: u64 = 3;
     const COUNT: usize = (BATCHES * QUERIES * HEADS) as usize;
     let name = kernel.name;
@@ -872,7 +879,7 @@ fn bits_of_walk(
             .collect()
     };
     let (keep, hide) = (mask(0, 1), mask(3, 0));
-    let lengths: Vec<u32> = (0..6).map(|i| keys - i * keys / 8).collect();
+    let lengths: Vec<u32> = (0..10).map(|i| keys - i * keys / 16).collect();
     let (slopes, sinks) = ([0.5f32, 0.25, 0.125], [0.5f32, f32::NEG_INFINITY, 2.0]);
     let size = if output == "f32" { 4 } else { 2 };
     let mut y = vec![[0u64; 2]; (COUNT * cols * size).div_ceil(16)];
@@ -907,7 +914,11 @@ fn bits_of_walk(
     match by_head {
         ByHead::Nothing => {}
         ByHead::BooleanMasks => (strides[0].keep, strides[0].hide) = (far, far),
-        ByHead::AdditiveMask => strides[0].bias = far,
+        // And all else by neither head nor query.
+        ByHead::AdditiveMask => {
+            strides[0].bias = far;
+            (strides[1].bias, strides[1].lengths, strides[1].query) = (0, 0, 0);
+        }
         ByHead::Lengths => strides[0].lengths = 1,
         ByHead::Query => strides[0].query = 7,
         ByHead::Slopes => strides[0].slopes = 1,
