@@ -258,17 +258,17 @@ impl Exchange for BlockInTurns {
 
     #[inline(always)]
     fn row() -> u32 {
-        block_idx_x()
+        Block::row()
     }
 
     #[inline(always)]
     fn warps() -> u32 {
-        block_dim_x() / WARP
+        Block::warps()
     }
 
     #[inline(always)]
     fn warp() -> u32 {
-        thread_idx_x() / WARP
+        Block::warp()
     }
 
     #[inline(always)]
@@ -280,19 +280,17 @@ impl Exchange for BlockInTurns {
     }
 
     #[inline(always)]
-    unsafe fn share(&self, _: u32, part: Partial) -> Partial {
+    unsafe fn share(&self, chunk: u32, part: Partial) -> Partial {
+        let chunks = Self::warps();
         // All lanes of a lone warp know its part already.
-        if Self::warps() == 1 {
+        if chunks == 1 {
             return part;
         }
-        let slots = PartialSlots::at(self.offset + self.turn * PartialSlots::bytes(Self::warps()));
-        if lane_id() == 0 {
-            // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
-            unsafe { slots.put(Self::warp(), part) };
+        // SAFETY: in-bounds: the caller's of `new`, for both sets; own: the caller's.
+        unsafe {
+            let set = self.offset + self.turn * PartialSlots::bytes(chunks);
+            Block::new(set, chunks).share(chunk, part)
         }
-        sync_threads();
-        // SAFETY: written: every warp's before the barrier, and none again before the next round's.
-        combine_lanes(Self::warps(), |warp| unsafe { slots.get(warp) })
     }
 }
 

@@ -366,9 +366,7 @@ impl<'a, In: Element> RowScores<'a, In> {
         }
         this
     }
-}
 
-impl<In: Element> RowScores<'_, In> {
     /// Goes on to the next row, if that has the same row of the additive mask and sees the same keys: there is not much to reckon
     /// then.
     #[inline(always)]
