@@ -885,6 +885,7 @@ fn walked(rows: u32, warps: u32, properties: &DeviceProperties) -> u32 {
     // Of 64 registers a thread, a multiprocessor has 32 warps.
     let at_once = (properties.multiprocessors * 32 / warps).max(1);
     match rows / at_once {
+        128.. => 8,
         16.. => 4,
         8.. => 2,
         _ => 1,

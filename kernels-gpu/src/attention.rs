@@ -267,7 +267,8 @@ pub unsafe fn rows<
             // SAFETY: in-bounds: the caller's.
             row = unsafe {
                 RowScores::new(x, cols, layout, options, operands, scores, first + next, 0)
-            };
+            }
+            .shared_by_warp();
         }
         // SAFETY: in-bounds, covered, aligned: the caller's.
         unsafe {
@@ -373,13 +374,13 @@ unsafe fn one_row<
         let row = row();
         // SAFETY: own: a place a warp.
         let chunk = unsafe { Chunk::<In, ANY, LANES, STEPS, V>::new(&row, chunk_first(), own) };
+        let finely = rounds.coarse.is_some();
         // SAFETY: in-bounds: the caller's; brought: by the row before, whose chunk of this number was this warp's.
         let mut z = unsafe {
             let x = chunk.bring();
             exchange.begin();
             chunk.score(&x, rounds.shift)
         };
-        let finely = rounds.coarse.is_some();
         let part = if LOGS {
             chunk.sum_up::<A>(&mut z, finely)
         } else {

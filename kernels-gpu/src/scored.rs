@@ -5,8 +5,8 @@
 //! whole is not looked at key by key. What is rare, and only with `ANY`, goes through shared memory, an element
 //! at a time, in loops that stay loops.
 
-use cuda_std::ext::async_copy::{copy_16, wait_all};
-use cuda_std::ext::math::{max_nan, opaque_u32, rolled_u32};
+use cuda_std::ext::async_copy::{copy_16_or_zeros, wait_all};
+use cuda_std::ext::math::{fma, max_nan, opaque_u32, rolled_u32};
 use cuda_std::ext::{Global, U32x2, U32x4, Word};
 use cuda_std::warp::lane_id;
 
@@ -14,7 +14,7 @@ use crate::element::{Bf16, Element, F16, F32};
 use crate::exp::{Accuracy, Full, Reference};
 use crate::online::{Normaliser, Pair, Partial};
 use crate::options::NanPolicy;
-use crate::reduce::{WARP, lanes_max, lanes_sum};
+use crate::reduce::{WARP, lanes_max, lanes_sum, shared_by_warp};
 use crate::scores::{Bias, RowScores, Scores, each};
 use crate::stage::Parked;
 use crate::tanh::soft_cap;
@@ -58,6 +58,8 @@ pub struct Chunk<
     first: u32,
     /// Of its elements, the first that causality, window and length let the row see, and the one after the last.
     seen: (u32, u32),
+    /// The same, known to be the whole warp's where that has one row: for branches.
+    seen_by_all: (u32, u32),
     /// Where loops that stay loops have the lane's elements.
     place: Parked,
 }
@@ -84,13 +86,19 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
     ///   else uses them for as long as the chunk is used.
     #[inline(always)]
     pub unsafe fn new(row: &'r RowScores<'a, In>, first: u32, place: Parked) -> Self {
+        let seen = (
+            row.begin.saturating_sub(first),
+            row.end.saturating_sub(first),
+        );
         Self {
             row,
             first,
-            seen: (
-                row.begin.saturating_sub(first),
-                row.end.saturating_sub(first),
-            ),
+            seen,
+            seen_by_all: if LANES == WARP {
+                (shared_by_warp(seen.0), shared_by_warp(seen.1))
+            } else {
+                seen
+            },
             place,
         }
     }
@@ -105,14 +113,14 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
     #[inline(always)]
     fn sees_part(&self, part: usize) -> bool {
         let first = part as u32 * Self::PART;
-        self.seen.0 < first + Self::PART && self.seen.1 > first
+        self.seen_by_all.0 < first + Self::PART && self.seen_by_all.1 > first
     }
 
     /// Whether some lane does not see something of a part.
     #[inline(always)]
     fn cuts_part(&self, part: usize) -> bool {
         let first = part as u32 * Self::PART;
-        self.seen.0 > first || self.seen.1 < first + Self::PART
+        self.seen_by_all.0 > first || self.seen_by_all.1 < first + Self::PART
     }
 
     /// Replaces what is seen of `z` by `f` of each step and its vector, part by part.
@@ -375,15 +383,19 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
         }
     }
 
-    /// The scores `x`, scaled and capped.
+    /// The scores `x`, scaled and capped; 0 in parts that are not seen, unless there is a cap.
     #[inline(always)]
     fn scaled(&self, x: &Words<STEPS>) -> [[f32; V]; STEPS] {
         let (scores, scale) = (self.row.scores, self.row.options.scale);
         let mut z = [[0.0; V]; STEPS];
         let mut step = 0;
         while step < STEPS {
-            z[step] = each(z[step], |i, _| value::<In>(&x[step], i) * scale);
+            z[step] = each(z[step], |i, _| value::<In>(&x[step], i));
             step += 1;
+        }
+        if scale != 1.0 {
+            // The sum is the product but for the sign of 0: what is not seen stays 0.
+            z = z.map(|z| each(z, |_, z| fma(z, scale, 0.0)));
         }
         if ANY && scores.cap != 0.0 {
             self.map_in_place(&mut z, |_, z| soft_cap(z, scores.cap, scores.cap_inverse));
@@ -437,14 +449,9 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
             let mut vector = 0;
             while vector < bytes / 16 {
                 let to = self.place.vector((step * bytes / 16 + vector) as u32);
+                let is_seen = start.wrapping_add(step as u32 * Self::STRIDE) < count;
                 // SAFETY: in-bounds: the row is whole vectors; aligned: looked at; own: the lane's place.
-                unsafe {
-                    if start.wrapping_add(step as u32 * Self::STRIDE) < count {
-                        copy_16(to, from.at(vector as u64));
-                    } else {
-                        to.store(U32x4([0; 4]));
-                    }
-                }
+                unsafe { copy_16_or_zeros(to, from.at(vector as u64), is_seen) };
                 vector += 1;
             }
             step += 1;
@@ -510,20 +517,21 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
             // SAFETY: in-bounds: the caller's.
             unsafe { self.hide(&mut z, mask) };
         }
-        if self.seen.0 > 0 || self.seen.1 < Self::ELEMENTS {
+        if self.seen_by_all.0 > 0 || self.seen_by_all.1 < Self::ELEMENTS {
             self.cut(&mut z);
         }
         z
     }
 
-    /// Takes out of `z` what is not seen of parts that are seen in part.
+    /// Takes out of `z` what is not seen of parts that are seen in part; with `ANY`, where scores may be kept, of all parts.
     #[inline(always)]
     fn cut(&self, z: &mut [[f32; V]; STEPS]) {
         let count = self.seen.1.saturating_sub(self.seen.0);
         let mut step = 0;
         while step < STEPS {
+            let part = step / Self::STEPS_OF_PART;
             // Opaque, so that nothing of this is done where all is seen.
-            if self.cuts_part(step / Self::STEPS_OF_PART) {
+            if (ANY || self.sees_part(part)) && self.cuts_part(part) {
                 let first = opaque_u32(Self::index(step as u32)).wrapping_sub(self.seen.0);
                 z[step] = each(z[step], |i, z| {
                     if first.wrapping_add(i as u32) < count {
@@ -560,16 +568,15 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
         let mut part = 0;
         while part < PARTS {
             let sees = self.sees_part(part);
-            // Opaque, so that zeros are made where they are needed only.
-            let zero = f32::from_bits(if sees { 0 } else { opaque_u32(0) });
             let mut step = part * Self::STEPS_OF_PART;
             while step < (part + 1) * Self::STEPS_OF_PART {
                 if sees {
                     z[step] = each(z[step], |_, z| A::exp(z, reference));
                     let sum = &mut sums[step % Self::APART];
                     *sum = Tile::<WARP, 1, V>::of(0, [z[step]]).vector_sum::<A>(0, Some(*sum));
-                } else {
-                    z[step] = [zero; V];
+                } else if ANY {
+                    // Else they are 0 already.
+                    z[step] = [0.0; V];
                 }
                 step += 1;
             }
@@ -621,29 +628,46 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
         y: Global<Out::Word>,
         finish: Finish,
     ) {
-        let Finish::Normalise(normaliser) = finish else {
+        let normaliser = match finish {
+            Finish::Normalise(normaliser) => normaliser,
+            Finish::Fill(value) if !value.is_nan() && self.writes_wide::<Out>(y) => {
+                // SAFETY: in-bounds: the caller's.
+                return unsafe { self.write_wide::<Out>(&[[value; V]; STEPS], y) };
+            }
             // SAFETY: in-bounds: the caller's.
-            return unsafe { self.write_kept::<Out, A>(y, finish) };
+            _ => return unsafe { self.write_kept::<Out, A>(y, finish) },
         };
         if normaliser.rescales() {
             e = e.map(|e| each(e, |_, e| normaliser.rescale(e)));
         }
         let results = e.map(|e| each(e, |_, e| normaliser.apply::<A>(e)));
         if self.writes_wide::<Out>(y) {
-            let to = y.at(u64::from(self.first + Self::index(0)));
-            let mut step = 0;
-            while step < STEPS {
-                if self.first + Self::index(step as u32) < self.row.cols {
-                    let offset = step as u64 * u64::from(Self::STRIDE);
-                    // SAFETY: in-bounds: whole; aligned: a whole vector of a row that begins at one.
-                    unsafe { Out::store_wide(to.at(offset), results[step]) };
-                }
-                step += 1;
-            }
+            // SAFETY: in-bounds: the caller's.
+            unsafe { self.write_wide::<Out>(&results, y) };
         } else {
             self.put(&results);
             // SAFETY: in-bounds: the caller's.
             unsafe { self.write_kept::<Out, A>(y, Finish::Done) };
+        }
+    }
+
+    /// Writes results in whole vectors.
+    ///
+    /// # Safety
+    ///
+    /// * **in-bounds**: as for [`Self::write`].
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn write_wide<Out: Element>(&self, results: &[[f32; V]; STEPS], y: Global<Out::Word>) {
+        let to = y.at(u64::from(self.first + Self::index(0)));
+        let mut step = 0;
+        while step < STEPS {
+            if self.first + Self::index(step as u32) < self.row.cols {
+                let offset = step as u64 * u64::from(Self::STRIDE);
+                // SAFETY: in-bounds: whole; aligned: a whole vector of a row that begins at one.
+                unsafe { Out::store_wide(to.at(offset), results[step]) };
+            }
+            step += 1;
         }
     }
 

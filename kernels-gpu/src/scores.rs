@@ -16,6 +16,7 @@ use cuda_std::ext::Global;
 
 use crate::element::{Bf16, Element, F16};
 use crate::options::{NanPolicy, Options};
+use crate::reduce::shared_by_warp;
 use crate::row::{Coordinates, MAX_DIMS, RowLayout};
 
 /// The type of an additive mask.
@@ -162,12 +163,24 @@ impl Scores {
         self.has & what != 0
     }
 
-    /// Whether rows one apart in the innermost dimension have the same row of the additive mask, the same slope, and see the
-    /// same keys.
+    /// Whether rows one apart in the innermost dimension have the same length and the same slope.
+    #[inline(always)]
+    fn keeps_length(&self) -> bool {
+        let by = &self.strides[0];
+        by.lengths | by.slopes == 0
+    }
+
+    /// Whether they have the same row of the additive mask as well, and see the same keys.
     #[inline(always)]
     fn keeps_bias(&self) -> bool {
         let by = &self.strides[0];
-        by.bias | by.query | by.lengths | by.slopes == 0
+        by.bias | by.query == 0 && self.keeps_length()
+    }
+
+    /// Bytes of an element of the additive mask, if there is one.
+    #[inline(always)]
+    fn bias_bytes(&self) -> u64 {
+        if self.bias == Bias::F32 { 4 } else { 2 }
     }
 
     /// Offset of a row in an operand, in elements.
@@ -215,6 +228,10 @@ pub struct RowScores<'a, In: Element> {
     pub hide: Global<u8>,
     /// Keys that it has.
     pub cols: u32,
+    /// Of these its length leaves so many.
+    length: u32,
+    /// The number of its query, where that says which keys it sees.
+    query: u32,
     /// Causality, the window and the length hide the keys before this,
     pub begin: u32,
     /// and those from this on, at most `cols`.
@@ -300,6 +317,8 @@ impl<'a, In: Element> RowScores<'a, In> {
             keep: operands.keep,
             hide: operands.hide,
             cols,
+            length: cols,
+            query: 0,
             begin: 0,
             end: cols,
             slope: 0.0,
@@ -334,16 +353,17 @@ impl<'a, In: Element> RowScores<'a, In> {
         this.offset_out = at.place(|dim| layout.strides(dim).1);
         this.repeats_bias = follows > 0 && this.innermost >= follows && scores.keeps_bias();
         let query = || scores.index_of(&at, |strides| strides.query) as u32;
-        if scores.reach != Reach::ALL {
-            (this.begin, this.end) = scores.reach.of(query(), cols);
-        }
         if scores.has(Scores::LENGTHS) {
             let place = operands
                 .lengths
                 .at(scores.index_of(&at, |strides| strides.lengths));
             // SAFETY: in-bounds: the caller's.
-            this.end = this.end.min(unsafe { place.load() });
+            this.length = cols.min(unsafe { place.load() });
         }
+        if scores.reach != Reach::ALL {
+            this.query = query();
+        }
+        this.look();
         if scores.has(Scores::SLOPES) {
             let place = operands
                 .slopes
@@ -353,10 +373,8 @@ impl<'a, In: Element> RowScores<'a, In> {
             this.own_key = (query() as i32).wrapping_add(scores.slope_offset);
         }
         if scores.bias != Bias::None {
-            let size = if scores.bias == Bias::F32 { 4 } else { 2 };
-            this.bias = this
-                .bias
-                .at(scores.index_of(&at, |strides| strides.bias) * size);
+            let index = scores.index_of(&at, |strides| strides.bias);
+            this.bias = this.bias.at(index * scores.bias_bytes());
         }
         if scores.has(Scores::KEEP) {
             this.keep = this.keep.at(scores.index_of(&at, |strides| strides.keep));
@@ -367,21 +385,46 @@ impl<'a, In: Element> RowScores<'a, In> {
         this
     }
 
-    /// Goes on to the next row, if that has the same row of the additive mask and sees the same keys: there is not much to reckon
-    /// then.
+    /// The same row, which all lanes of the warp have: from here on the compiler knows it of the length.
+    #[inline(always)]
+    pub fn shared_by_warp(mut self) -> Self {
+        if self.scores.has(Scores::LENGTHS) {
+            self.length = shared_by_warp(self.length);
+            self.look();
+        }
+        self
+    }
+
+    /// Finds the keys that the row sees.
+    #[inline(always)]
+    fn look(&mut self) {
+        (self.begin, self.end) = (0, self.length);
+        if self.scores.reach != Reach::ALL {
+            let (begin, end) = self.scores.reach.of(self.query, self.cols);
+            (self.begin, self.end) = (begin, end.min(self.length));
+        }
+    }
+
+    /// Goes on to the next row, if that has the same length and slope: there is not much to reckon then.
     #[inline(always)]
     pub fn advance(&mut self, layout: &RowLayout) -> bool {
-        let next = self.innermost + 1;
-        if next >= layout.innermost_extent() || !self.scores.keeps_bias() {
+        let (next, scores) = (self.innermost + 1, self.scores);
+        if next >= layout.innermost_extent() || !scores.keeps_length() {
             return false;
         }
-        let (by, (by_in, by_out)) = (&self.scores.strides[0], layout.strides(0));
+        let (by, (by_in, by_out)) = (&scores.strides[0], layout.strides(0));
         self.innermost = next;
         self.x = self.x.at(by_in);
         self.offset_out = self.offset_out.wrapping_add(by_out);
+        self.bias = self.bias.at(by.bias * scores.bias_bytes());
         self.keep = self.keep.at(by.keep);
         self.hide = self.hide.at(by.hide);
-        self.repeats_bias = true;
+        self.repeats_bias = scores.keeps_bias();
+        if by.query != 0 {
+            self.query = self.query.wrapping_add(by.query as u32);
+            self.own_key = self.own_key.wrapping_add(by.query as i32);
+            self.look();
+        }
         true
     }
 }

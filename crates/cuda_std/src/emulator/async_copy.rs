@@ -22,7 +22,8 @@ struct Copy {
     group: u32,
     number: u64,
     destination: u32,
-    source: u64,
+    /// Nothing: zeros come.
+    source: Option<u64>,
     location: &'static Location<'static>,
 }
 
@@ -43,13 +44,15 @@ impl Thread {
     }
 }
 
-/// Checks both ends of the copy, and remembers it.
+/// Checks both ends of the copy, if there is a source, and remembers it.
 #[track_caller]
-pub(crate) fn copy_16(destination: u32, source: u64) {
+pub(crate) fn copy_16(destination: u32, source: Option<u64>) {
     let location = Location::caller();
     let thread = context::current();
     let number = thread.copies.borrow().begun;
-    memory::begin_copy(source, number);
+    if let Some(source) = source {
+        memory::begin_copy(source, number);
+    }
     let action = Action {
         completion: Completion::Copy(number),
         ..Action::new(Access::Store, location)
@@ -84,8 +87,11 @@ pub(crate) fn wait_group(groups: u32) {
         .pending
         .partition_point(|copy| copy.group < first_to_stay);
     for copy in copies.pending.drain(..done) {
-        // SAFETY: `copy_16`'s contract: nobody writes the source until now.
-        let value = unsafe { memory::finish_copy(thread, copy.source, copy.number) };
+        let value = match copy.source {
+            // SAFETY: `copy_16`'s contract: nobody writes the source until now.
+            Some(source) => unsafe { memory::finish_copy(thread, source, copy.number) },
+            None => U32x4::default(),
+        };
         let shared = thread.block().shared();
         shared.finish_store(copy.destination, value);
         if let Some(mut races) = thread.cluster().races_mut() {

@@ -32,7 +32,30 @@ pub unsafe fn copy_16(destination: Shared<U32x4>, source: Global<U32x4>) {
                 options(nostack),
             );
         },
-        host: async_copy::copy_16(destination.address(), source.address()),
+        host: async_copy::copy_16(destination.address(), Some(source.address())),
+    }
+}
+
+/// The same where `is_there`; else 16 bytes of zeros come, at the same time, and the source is not touched.
+///
+/// # Safety
+///
+/// * As for [`copy_16`], of the source only where `is_there`, but for **aligned**: of both always.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn copy_16_or_zeros(destination: Shared<U32x4>, source: Global<U32x4>, is_there: bool) {
+    by_target! {
+        // SAFETY: in-bounds, aligned: this function's own contract; of 0 bytes none are read.
+        device: unsafe {
+            core::arch::asm!(
+                "cp.async.cg.shared.global [{destination}], [{source}], 16, {bytes};",
+                destination = in(reg32) destination.address(),
+                source = in(reg64) source.address(),
+                bytes = in(reg32) if is_there { 16u32 } else { 0 },
+                options(nostack),
+            );
+        },
+        host: async_copy::copy_16(destination.address(), is_there.then(|| source.address())),
     }
 }
 
