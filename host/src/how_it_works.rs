@@ -163,7 +163,7 @@
 //!   looked at. Their results are written all the same.
 //! * **Rows that share a row of a mask follow one another**: a launch walks the dimensions along which no mask moves, such as
 //!   the heads, innermost.
-//! * **A block walks up to four rows**, one after the other, where the arithmetic takes longer than the memory: of 16 bits, or where
+//! * **A block walks up to eight rows**, one after the other, where the arithmetic takes longer than the memory: of 16 bits, or where
 //!   logarithms or more than masks are asked for. Where the next row lies follows from the one before, and a row of an additive
 //!   mask that both have is brought once. With f32, whose time is the memory's, blocks that stay take longer than new ones.
 //! * **A sink** is merged at the end, as a part of the row with one element and no result.

@@ -925,7 +925,8 @@ impl Plan {
             // 0.77, 0.76, with two 0.92, 0.83, 0.81, with four 0.92, 0.85, 0.83. Of 1,024 x 1,000: bf16 with one 0.84, 0.72, 0.70,
             // with two 0.87, 0.77, 0.76, with four 0.84, 0.76, 0.76: too few blocks. Of 512 x 512, half a warp a row: f32 with two
             // rows a block 0.96, 0.91, 0.94, with four 0.92, 0.89, 0.90, bf16 0.85, 0.73, 0.73 and 0.86, 0.74, 0.75; a whole warp a
-            // row had 0.81, 0.70, 0.71 and 0.57, 0.48, 0.48. Kernels for f32 have 64 registers: with 72, causal scores
+            // row had 0.81, 0.70, 0.71 and 0.57, 0.48, 0.48. Of 64 heads of 4,096 x 4,096, bf16 with four rows a block 0.91, 0.86, 0.84,
+            // with eight 0.91, 0.87, 0.85; of 2,048 x 2,048 0.89, 0.84, 0.83 and 0.88, 0.84, 0.82. Kernels for f32 have 64 registers: with 72, causal scores
             // take 0.87 of a copy's time, and not 0.80.
             let shape = |cols: u32| {
                 let chunks = chunked::chunks(cols).max(1);

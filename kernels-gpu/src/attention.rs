@@ -9,7 +9,7 @@
 //! | `attention_stream` | nobody: a block reads it twice | any |
 //!
 //! A warp has a [chunk's scores](crate::scored) in registers. Where the arithmetic takes longer than the memory, a block walks up to
-//! four rows, one after the other: where the next one lies, and much else, then follows from the one before.
+//! eight rows, one after the other: where the next one lies, and much else, then follows from the one before.
 //!
 //! | kernels | can do | of operands |
 //! |---|---|---|

@@ -1,5 +1,7 @@
 //! Every row length at which something changes, on every backend, by every way that can hold it.
 
+use std::ops::RangeInclusive;
+
 use warp_softmax::{DType, Problem, Softmax};
 use warp_softmax_tests::backend;
 use warp_softmax_tests::case::{Case, GUARD, Placement};
@@ -32,8 +34,8 @@ fn edges_of_lanes_warps_vectors_and_chunks() {
     runner.finish();
 }
 
-#[test]
-fn both_sides_of_every_threshold_of_the_plan() {
+/// Both sides of the plan's thresholds that lie within `cols`.
+fn both_sides_of_thresholds(cols: RangeInclusive<usize>) {
     let runner = Runner::new("thresholds");
     for types in pairs() {
         let mut around: Vec<usize> = runner
@@ -47,6 +49,7 @@ fn both_sides_of_every_threshold_of_the_plan() {
             around.len() > 10,
             "{types:?}: the plan changes at {around:?} only"
         );
+        around.retain(|length| cols.contains(length));
         for cols in around {
             let content = Content::Normal { sigma: 5.0 };
             runner.check(&case(types, cols, content));
@@ -54,6 +57,26 @@ fn both_sides_of_every_threshold_of_the_plan() {
         }
     }
     runner.finish();
+}
+
+#[test]
+fn both_sides_of_thresholds_within_a_chunk() {
+    both_sides_of_thresholds(0..=1024);
+}
+
+#[test]
+fn both_sides_of_thresholds_of_a_few_chunks() {
+    both_sides_of_thresholds(1025..=16_384);
+}
+
+#[test]
+fn both_sides_of_thresholds_of_many_chunks() {
+    both_sides_of_thresholds(16_385..=131_072);
+}
+
+#[test]
+fn both_sides_of_thresholds_of_the_longest_rows() {
+    both_sides_of_thresholds(131_073..=usize::MAX);
 }
 
 #[test]
