@@ -1649,7 +1649,7 @@ mod tests {
             walked(16 * at_once - 1, 1000, DType::F16, Ability::Masks),
             2
         );
-        for (rounds, rows) in [(1, 1), (8, 2), (16, 4), (1000, 4)] {
+        for (rounds, rows) in [(1, 1), (8, 2), (16, 4), (127, 4), (128, 8), (1000, 8)] {
             let some = rounds * at_once;
             assert_eq!(walked(some, 1000, DType::BF16, Ability::Masks), rows);
             // Two warps a row: half as many at once.

@@ -122,6 +122,13 @@ fn expected(kernel: &Kernel) -> Collectives {
         reductions: 1,
         ..Collectives::default()
     };
+    // The first and the last key that are seen of a chunk.
+    let seen = Collectives {
+        reductions: 2,
+        ..Collectives::default()
+    };
+    // The length of a row, and what is seen of its chunk, once for the scores and once for the results.
+    let row = several + seen + seen;
     let is_16_bit = !kernel.name.contains("_f32_");
     match way {
         "warp" => tile,
@@ -155,21 +162,23 @@ fn expected(kernel: &Kernel) -> Collectives {
             }
         }
         // Those that walk rows have slots in turns, and no second barrier.
-        "attention_block" if !is_16_bit => tile + block,
+        "attention_block" if !is_16_bit => tile + row + block,
         "attention_block" | "attention_block_any" | "attention_block_log" => {
-            tile + Collectives {
-                block_barriers: 1,
-                ..block
-            }
+            tile + row
+                + Collectives {
+                    block_barriers: 1,
+                    ..block
+                }
         }
-        "attention_split" | "attention_split_any" | "attention_split_log" => tile + cluster,
+        "attention_split" | "attention_split_any" | "attention_split_log" => tile + row + cluster,
         "attention_stream_any" | "attention_stream_log" => {
-            tile + Collectives {
-                block_barriers: 2,
-                reductions: 1,
-                shuffles: 10,
-                ..Collectives::default()
-            }
+            tile + seen
+                + Collectives {
+                    block_barriers: 2,
+                    reductions: 1,
+                    shuffles: 10,
+                    ..Collectives::default()
+                }
         }
         way => panic!("{}: how many collectives has the way {way}?", kernel.name),
     }

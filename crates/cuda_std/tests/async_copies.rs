@@ -3,7 +3,7 @@
 mod support;
 
 use cuda_std::emulator::{Access, Fault, FaultKind, MemoryPlace};
-use cuda_std::ext::async_copy::{commit_group, copy_16, wait_all, wait_group};
+use cuda_std::ext::async_copy::{commit_group, copy_16, copy_16_or_zeros, wait_all, wait_group};
 use cuda_std::ext::{Global, Shared, U32x4};
 use cuda_std::{kernel, thread};
 use support::{assert_marked, param, readable, run, writable};
@@ -160,4 +160,62 @@ fn both_ends_are_checked_where_the_copy_is_issued() {
         };
         assert_eq!(access, expected);
     }
+}
+
+/// What even threads have of `x`, which ends before those of odd threads; loaded after the wait, or before it.
+#[kernel]
+unsafe fn every_other(x: *const U32x4, y: *mut U32x4, waits: bool) {
+    let index = thread::thread_idx_x();
+    let slot = Shared::<U32x4>::dynamic(0).at(index);
+    // SAFETY: in bounds where there is a source; a thread touches its own slot alone. Without the wait: broken on purpose.
+    unsafe {
+        let (x, y) = (Global::new(x), Global::new_mut(y));
+        let is_there = index % 2 == 0;
+        let source = if is_there { index / 2 } else { 1 << 20 };
+        copy_16_or_zeros(slot, x.at(source.into()), is_there); // zeros
+        if waits {
+            wait_all();
+        }
+        y.at(index.into()).store(slot.load()); // early
+    }
+}
+
+fn copy_every_other(waits: bool, shared_bytes: u32) -> Result<Vec<U32x4>, Fault> {
+    let x: Vec<_> = (0..16).map(|i| U32x4([i + 1; 4])).collect();
+    let mut y = vec![U32x4([7; 4]); 32];
+    let buffers = [readable(&x), writable(&mut y)];
+    let (xp, yp) = (x.as_ptr(), y.as_mut_ptr());
+    let params = [param(&xp), param(&yp), param(&waits)];
+    run(
+        &every_other::KERNEL,
+        (1, 32, shared_bytes),
+        &buffers,
+        &params,
+    )?;
+    Ok(y)
+}
+
+#[test]
+fn zeros_come_where_there_is_no_source() {
+    let y = copy_every_other(true, 32 * 16).unwrap();
+    for (index, value) in (0..).zip(y) {
+        let expected = if index % 2 == 0 { index / 2 + 1 } else { 0 };
+        assert_eq!(value, U32x4([expected; 4]), "{index}");
+    }
+}
+
+#[test]
+fn zeros_come_no_sooner_than_a_copy_would() {
+    let fault = copy_every_other(false, 32 * 16).unwrap_err();
+    assert_marked(SOURCE, fault.location.as_ref().unwrap(), "early");
+}
+
+#[test]
+fn where_zeros_go_is_checked() {
+    let fault = copy_every_other(true, 31 * 16).unwrap_err();
+    assert!(
+        matches!(fault.kind, FaultKind::SharedOutOfBounds { .. }),
+        "{fault}"
+    );
+    assert_marked(SOURCE, fault.location.as_ref().unwrap(), "zeros");
 }
