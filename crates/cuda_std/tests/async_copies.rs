@@ -170,7 +170,7 @@ unsafe fn every_other(x: *const U32x4, y: *mut U32x4, waits: bool) {
     // SAFETY: in bounds where there is a source; a thread touches its own slot alone. Without the wait: broken on purpose.
     unsafe {
         let (x, y) = (Global::new(x), Global::new_mut(y));
-        let is_there = index % 2 == 0;
+        let is_there = index.is_multiple_of(2);
         let source = if is_there { index / 2 } else { 1 << 20 };
         copy_16_or_zeros(slot, x.at(source.into()), is_there); // zeros
         if waits {
@@ -199,7 +199,11 @@ fn copy_every_other(waits: bool, shared_bytes: u32) -> Result<Vec<U32x4>, Fault>
 fn zeros_come_where_there_is_no_source() {
     let y = copy_every_other(true, 32 * 16).unwrap();
     for (index, value) in (0..).zip(y) {
-        let expected = if index % 2 == 0 { index / 2 + 1 } else { 0 };
+        let expected = if u32::is_multiple_of(index, 2) {
+            index / 2 + 1
+        } else {
+            0
+        };
         assert_eq!(value, U32x4([expected; 4]), "{index}");
     }
 }
