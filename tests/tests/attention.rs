@@ -767,17 +767,18 @@ enum ByHead {
     BooleanMasks,
     AdditiveMask,
     Lengths,
-    /// And with it what causality leaves, and distances.
-    Query,
+    /// The query's number, by so much, and with it what causality leaves, and distances.
+    Query(u64),
     Slopes,
 }
 
-const BY_HEADS: [ByHead; 6] = [
+const BY_HEADS: [ByHead; 7] = [
     ByHead::Nothing,
     ByHead::BooleanMasks,
     ByHead::AdditiveMask,
     ByHead::Lengths,
-    ByHead::Query,
+    ByHead::Query(1),
+    ByHead::Query(7),
     ByHead::Slopes,
 ];
 
@@ -940,8 +941,9 @@ fn bits_of_walk(
             strides[0].bias = far;
             (strides[1].bias, strides[1].lengths, strides[1].query) = (0, 0, 0);
         }
-        ByHead::Lengths => strides[0].lengths = 1,
-        ByHead::Query => strides[0].query = 7,
+        // And not by the query.
+        ByHead::Lengths => (strides[0].lengths, strides[1].lengths) = (1, 0),
+        ByHead::Query(by) => strides[0].query = by,
         ByHead::Slopes => strides[0].slopes = 1,
     }
     let mut has =
