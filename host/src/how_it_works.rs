@@ -156,8 +156,8 @@
 //! arithmetic, which is the only one here; 16-bit results that come with a logarithm are made with the exponential of f32
 //! results, and may differ from those in the last bit.
 //!
-//! * **Hidden is absent.** A hidden key's score is -inf from where it is made until the row's maximum is known, and its
-//!   exponential exactly 0 where a logarithm may be taken of the sum. No number stands for -inf: a part of a row with nothing left is the identity of the merge.
+//! * **Hidden is absent.** A hidden key's score is -inf from where it is made until the row's maximum is known, unless a
+//!   whole quarter of a chunk is hidden, which has no scores, and its exponential exactly 0 where a logarithm may be taken of the sum. No number stands for -inf: a part of a row with nothing left is the identity of the merge.
 //! * **What causality, a window or a length hides is not read**: for each row they leave one range of keys. Vectors outside
 //!   are not loaded, and quarters of a chunk outside not computed; only in those that the range's ends cut is each key
 //!   looked at. Their results are written all the same.

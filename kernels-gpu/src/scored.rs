@@ -162,7 +162,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
     }
 
     /// What an operand of which the row begins at `from` has for the chunk, from a key to the next `stride` elements; for
-    /// vectors of which nothing is seen, anything.
+    /// vectors of which nothing is seen, zeros.
     ///
     /// # Safety
     ///
@@ -383,7 +383,7 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
         }
     }
 
-    /// The scores `x`, scaled and capped; 0 in parts that are not seen, unless there is a cap.
+    /// The scores `x`, scaled and capped; 0 in parts that are not seen.
     #[inline(always)]
     fn scaled(&self, x: &Words<STEPS>) -> [[f32; V]; STEPS] {
         let (scores, scale) = (self.row.scores, self.row.options.scale);
@@ -469,7 +469,8 @@ impl<'r, 'a, In: Element, const ANY: bool, const LANES: u32, const STEPS: usize,
         });
     }
 
-    /// What the exponentials are taken of, less `shift`: -inf for keys that are hidden.
+    /// What the exponentials are taken of, less `shift`: -inf for keys that are hidden; without `ANY`, 0 in parts of which nothing
+    /// is seen.
     ///
     /// # Safety
     ///
