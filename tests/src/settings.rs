@@ -9,9 +9,11 @@
 //! | `WARP_SOFTMAX_SOAK_SECONDS` | how long the soak makes calls | 3 |
 //! | `WARP_SOFTMAX_FORCED_WAYS` | ways, beside the plan's own, that a case is forced through, each in its turn | all |
 //! | `WARP_SOFTMAX_TYPES` | input and output types, such as `f32-f32,f32-bf16`, of cases that run over all pairs of them: so slow runs can be shared out | all |
+//! | `WARP_SOFTMAX_COLS` | row lengths, such as `65536-131072`, of cases at both sides of the plan's thresholds: to share them out further | all |
 //! | `WARP_SOFTMAX_BACKEND` | `emulator` or `cuda`: run on that alone, as under a sanitizer of the GPU | both |
 
 use std::env::{self, VarError};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -85,6 +87,25 @@ fn only_types() -> Option<&'static [String]> {
         Some(names)
     });
     only.as_deref()
+}
+
+/// Row lengths of cases at both sides of the plan's thresholds.
+///
+/// # Panics
+///
+/// Where the environment has no two numbers for them.
+pub fn threshold_cols() -> RangeInclusive<usize> {
+    let Some(text) = text("WARP_SOFTMAX_COLS") else {
+        return 0..=usize::MAX;
+    };
+    let ends = text.split_once('-').and_then(|(first, last)| {
+        let end = |text: &str| text.trim().replace('_', "").parse().ok();
+        Some((end(first)?, end(last)?))
+    });
+    match ends {
+        Some((first, last)) => first..=last,
+        None => panic!("WARP_SOFTMAX_COLS={text}: it may be like `65536-131072`"),
+    }
 }
 
 /// Whether cases run on the backend of this name.

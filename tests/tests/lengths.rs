@@ -9,6 +9,7 @@ use warp_softmax_tests::content::Content;
 use warp_softmax_tests::format::pairs;
 use warp_softmax_tests::lengths::{self, EDGES};
 use warp_softmax_tests::runner::Runner;
+use warp_softmax_tests::settings;
 
 /// A few rows, at offsets that differ from length to length and between input and output, so that
 /// every alignment comes up.
@@ -49,7 +50,8 @@ fn both_sides_of_thresholds(cols: RangeInclusive<usize>) {
             around.len() > 10,
             "{types:?}: the plan changes at {around:?} only"
         );
-        around.retain(|length| cols.contains(length));
+        let only = settings::threshold_cols();
+        around.retain(|length| cols.contains(length) && only.contains(length));
         for cols in around {
             let content = Content::Normal { sigma: 5.0 };
             runner.check(&case(types, cols, content));
