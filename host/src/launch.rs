@@ -18,8 +18,8 @@ struct Parameters {
     y: *mut c_void,
     rows: u32,
     cols: u32,
-    layout: RowLayout,
     options: Options,
+    layout: RowLayout,
 }
 
 impl Parameters {
@@ -29,8 +29,8 @@ impl Parameters {
             ptr::from_ref(&self.y).cast(),
             ptr::from_ref(&self.rows).cast(),
             ptr::from_ref(&self.cols).cast(),
-            ptr::from_ref(&self.layout).cast(),
             ptr::from_ref(&self.options).cast(),
+            ptr::from_ref(&self.layout).cast(),
         ]
     }
 }
@@ -76,8 +76,8 @@ pub(crate) fn each(
             y: ptr::with_exposed_provenance_mut(element(output, part.first_out)),
             rows: part.rows,
             cols: problem.cols() as u32,
-            layout: part.layout,
             options,
+            layout: part.layout,
         };
         let pointers = parameters.pointers();
         launch(&planned(
@@ -122,7 +122,7 @@ struct ScoresParameters {
 
 impl ScoresParameters {
     fn pointers(&self) -> [*const c_void; 14] {
-        let [x, y, rows, cols, layout, options] = self.softmax.pointers();
+        let [x, y, rows, cols, options, layout] = self.softmax.pointers();
         let [bias, keep, hide, lengths, slopes, sinks] = self
             .operands
             .each_ref()
@@ -133,8 +133,8 @@ impl ScoresParameters {
             y,
             rows,
             cols,
-            layout,
             options,
+            layout,
             bias,
             keep,
             hide,
@@ -180,8 +180,8 @@ pub(crate) unsafe fn scores(
             y: ptr::with_exposed_provenance_mut(part.y as usize),
             rows: part.rows,
             cols: part.cols,
-            layout: part.layout,
             options,
+            layout: part.layout,
         },
         operands: part
             .operands
@@ -220,23 +220,23 @@ mod tests {
             y,
             rows,
             cols,
-            layout,
             options,
+            layout,
         } = Parameters {
             x: ptr::null(),
             y: ptr::null_mut(),
             rows: 0,
             cols: 0,
-            layout: RowLayout::new(&[]),
             options: Options::default(),
+            layout: RowLayout::new(&[]),
         };
         let bytes = [
             size_of_val(&x),
             size_of_val(&y),
             size_of_val(&rows),
             size_of_val(&cols),
-            size_of_val(&layout),
             size_of_val(&options),
+            size_of_val(&layout),
         ];
         let pointer = size_of::<*const c_void>();
         let of_attention = [&bytes[..], &[pointer; 7], &[size_of::<Scores>()]].concat();

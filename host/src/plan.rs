@@ -7,6 +7,7 @@ use cuda_std::emulator::Kernel;
 use kernels_gpu::entries::REGISTRY;
 use kernels_gpu::exchange::{Alone, Block, BlockInTurns, Cluster, Exchange};
 use kernels_gpu::reduce::{MAX_WARPS, WARP};
+use kernels_gpu::spread::{QUARTERS, Quarters};
 use kernels_gpu::tile::CHUNK;
 use kernels_gpu::{attention, chunked, packed, stream};
 
@@ -24,12 +25,16 @@ pub enum Way {
     /// A block a row, the row in registers; of the plain softmax, for aligned rows. Of masked rows a block may take several, one
     /// after the other.
     Block,
+    /// As `Block`, each chunk of the row by four warps; for aligned rows.
+    Spread,
     /// A block a row, the row in shared memory as it is; for aligned rows.
     Parked,
     /// A block a row, the row shifted on its way through shared memory and held there or in registers.
     Staged,
     /// A cluster of blocks a row, the row in registers; of the plain softmax, for aligned rows.
     Split,
+    /// As `Spread`, with a cluster of blocks a row.
+    SplitSpread,
     /// A cluster of blocks a row, the row in shared memory as it is; for aligned rows.
     SplitParked,
     /// As `Staged`, with a cluster of blocks a row.
@@ -40,13 +45,15 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Warp,
         Self::Packed,
         Self::Block,
+        Self::Spread,
         Self::Parked,
         Self::Staged,
         Self::Split,
+        Self::SplitSpread,
         Self::SplitParked,
         Self::SplitStaged,
         Self::Stream,
@@ -59,9 +66,11 @@ impl fmt::Display for Way {
             Self::Warp => "warp",
             Self::Packed => "packed",
             Self::Block => "block",
+            Self::Spread => "spread",
             Self::Parked => "parked",
             Self::Staged => "staged",
             Self::Split => "split",
+            Self::SplitSpread => "split_spread",
             Self::SplitParked => "split_parked",
             Self::SplitStaged => "split_staged",
             Self::Stream => "stream",
@@ -83,10 +92,12 @@ enum Cover {
         steps: u32,
     },
     Block,
+    Spread,
     Parked(Exp),
     /// With at least so many chunks a warp.
     Staged(Exp, u32),
     Split(Exp),
+    SplitSpread(Exp),
     SplitParked(Exp),
     SplitStaged(Exp),
     Stream,
@@ -111,7 +122,7 @@ impl Exp {
         let longest = match properties.max_cluster_blocks {
             1 if properties.max_shared_bytes_per_block
                 < chunked::shared_bytes(
-                    Block::bytes(MAX_WARPS),
+                    <Block>::bytes(MAX_WARPS),
                     chunked::stages_bytes(MAX_WARPS, 1, 32_768, 2, 2),
                 ) =>
             {
@@ -135,6 +146,8 @@ enum Rows {
     Aligned,
     /// The same, and so few that a row should have many blocks.
     AlignedFew,
+    /// The same, and so few that they have at most so many chunks for each multiprocessor.
+    AlignedChunks(u32),
     /// Whatever their alignment.
     Any,
 }
@@ -190,8 +203,6 @@ const LONGEST_SPLIT: u32 = 16 * MAX_SPLIT_WARPS * CHUNK;
 /// Evidence is a kernel's bandwidth as a fraction of a copy's in the same run, on an H200, with 2^29
 /// elements, 2026-11-30.
 static F32: &[Choice] = &[
-    // 1x32768: 3.0 us with 8 or 16 blocks, 7.3 us as `block`. 1x4096: 2.4 us, 2.7 us as `block`.
-    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // Not yet measured.
     warp(4, 1, 1),
     // Not yet measured.
@@ -206,8 +217,23 @@ static F32: &[Choice] = &[
     warp(128, 16, 2),
     // 1.000 at 256 columns.
     warp(256, 32, 2),
+    // Times are of one launch in a CUDA graph, 2026-12-01. 1x512: 1.35 us, as `warp` 1.59; 64x512: 1.54, 1.69.
+    line(512, Rows::AlignedChunks(2), Cover::Spread),
     // 1.000 at 512 columns.
     warp(512, 32, 4),
+    // 1x1024: 1.36 us, as `warp` 1.95; 512x1024: 2.32, 2.60.
+    line(1024, Rows::AlignedChunks(4), Cover::Spread),
+    // 1x2048: 1.70 us, as `spread` 1.77. 1x4096: 2.01, as `split` 2.45; 64x4096: 2.30, 2.72. 1x32768: 2.38, 2.80; 16x32768:
+    // 3.38, 3.51, but 32x32768: 5.09, 4.89.
+    line(
+        32_768,
+        Rows::AlignedChunks(4),
+        Cover::SplitSpread(Exp::Ieee),
+    ),
+    // On devices without clusters. 1x2048 on one that has them: 1.77 us, as `block` 2.05; 1x4096: 2.30, 2.25.
+    line(2048, Rows::AlignedChunks(4), Cover::Spread),
+    // 1x65536: 3.2 us, as `split_spread` 3.4; 1x128256: 4.2, 4.9.
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // 0.993 at 1,000 columns, 0.999 at 1,024, with a warp a block; with two 0.980.
     warp(1024, 32, 8),
     // 0.816 at 9 columns; `packed` with five vectors a lane 0.663.
@@ -256,9 +282,6 @@ static F32: &[Choice] = &[
 
 /// f16 and bf16 inputs. Evidence as for f32, with 2^30 elements of bf16.
 static SIXTEEN_BITS: &[Choice] = &[
-    // 1x32768: 2.7 us with 8 or 16 blocks.
-    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Fast)),
-    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // Not yet measured.
     warp(8, 1, 1),
     // Not yet measured.
@@ -271,8 +294,25 @@ static SIXTEEN_BITS: &[Choice] = &[
     warp(128, 8, 2),
     // 1.003 at 256 columns.
     warp(256, 16, 2),
+    // 1x512: 1.44 us, as `warp` 1.47; 64x512: 1.56, 1.65, but 512x512: 1.87, 1.76.
+    line(512, Rows::AlignedChunks(2), Cover::Spread),
     // 1.004 at 512 columns.
     warp(512, 32, 2),
+    // 1x1024: 1.47 us, as `warp` 1.67; 512x1024: 2.00, 2.08. 64x2048: 1.82, as `split_spread` 1.93, as `block` 2.13.
+    line(2048, Rows::AlignedChunks(4), Cover::Spread),
+    // 1x4096: 1.97 us, as `split` 2.08; 64x4096: 2.18, 2.24. 1x16384: 2.10, 2.20. 8x32768: 2.64, 2.58; 64x8192: 2.82, 2.51.
+    line(
+        16_384,
+        Rows::AlignedChunks(2),
+        Cover::SplitSpread(Exp::Fast),
+    ),
+    line(
+        16_384,
+        Rows::AlignedChunks(2),
+        Cover::SplitSpread(Exp::Ieee),
+    ),
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Fast)),
+    line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
     // 0.989 at 1,000 columns, 0.999 at 1,024.
     warp(1024, 32, 4),
     // 0.996 at 2,048 columns, 0.983 at 4,096. Longer, where bits matter: 0.963 at 8,192, 0.899 at 16,384.
@@ -353,9 +393,11 @@ impl Cover {
             Self::Warp { .. } => Way::Warp,
             Self::Packed { .. } => Way::Packed,
             Self::Block => Way::Block,
+            Self::Spread => Way::Spread,
             Self::Parked(_) => Way::Parked,
             Self::Staged(..) => Way::Staged,
             Self::Split(_) => Way::Split,
+            Self::SplitSpread(_) => Way::SplitSpread,
             Self::SplitParked(_) => Way::SplitParked,
             Self::SplitStaged(_) => Way::SplitStaged,
             Self::Stream => Way::Stream,
@@ -367,9 +409,12 @@ impl Cover {
             Self::Parked(exp)
             | Self::Staged(exp, _)
             | Self::Split(exp)
+            | Self::SplitSpread(exp)
             | Self::SplitParked(exp)
             | Self::SplitStaged(exp) => exp,
-            Self::Warp { .. } | Self::Packed { .. } | Self::Block | Self::Stream => Exp::Ieee,
+            Self::Warp { .. } | Self::Packed { .. } | Self::Block | Self::Spread | Self::Stream => {
+                Exp::Ieee
+            }
         }
     }
 
@@ -381,6 +426,8 @@ impl Cover {
             }
             Self::Staged(..) if !self.stages_several(input) => MAX_STAGED_WARPS * CHUNK,
             Self::Block | Self::Staged(..) => MAX_WARPS * CHUNK,
+            Self::Spread => MAX_WARPS / QUARTERS * CHUNK,
+            Self::SplitSpread(_) => properties.max_cluster_blocks * MAX_WARPS / QUARTERS * CHUNK,
             // As much as shared memory holds.
             Self::Parked(_) => LONGEST_SPLIT,
             Self::Split(_) | Self::SplitParked(_) | Self::SplitStaged(_) => {
@@ -412,6 +459,7 @@ impl Cover {
         let blocks = match self {
             // A row alone is fastest with 2 to 4 warps a block.
             Self::Split(_) if rows == Rows::AlignedFew => chunks.div_ceil(2).next_power_of_two(),
+            Self::SplitSpread(_) => chunks.div_ceil(2).next_power_of_two(),
             // f32 at 65,536 columns: 0.986 with 8 warps a block, 0.982 with 4, 0.974 with 16.
             Self::Split(_) => chunks.div_ceil(8).next_power_of_two(),
             // 32 KiB of shared memory a block, where there are blocks enough: at 128,256 columns 0.974 with 16
@@ -443,6 +491,7 @@ impl Cover {
         match self {
             Self::Warp { .. } | Self::Packed { .. } => most,
             Self::Block | Self::Split(_) => chunks.div_ceil(cluster),
+            Self::Spread | Self::SplitSpread(_) => chunks.div_ceil(cluster) * QUARTERS,
             // f32 is better with a chunk a warp than with two: at 8,192 columns 0.987 and 0.977.
             Self::Parked(_) if input == DType::F32 => chunks.min(most),
             // bf16 at 8,192 columns: 0.980 with a chunk a warp, 0.964 with two.
@@ -479,6 +528,7 @@ impl Cover {
     fn elems_per_thread(self, input: DType) -> u32 {
         match self {
             Self::Warp { steps, .. } | Self::Packed { steps, .. } => steps * input.vector_elems(),
+            Self::Spread | Self::SplitSpread(_) => CHUNK / QUARTERS / WARP,
             _ => CHUNK / WARP,
         }
     }
@@ -505,22 +555,28 @@ impl Cover {
                 let vector = problem.input().vector_elems();
                 warps * packed::stage_bytes(lanes, steps, vector, cols, widest as u32)
             }
-            Self::Block => Block::bytes(warps),
+            Self::Block => <Block>::bytes(warps),
+            Self::Spread => {
+                chunked::shared_bytes(Block::<QUARTERS>::bytes(chunks), Quarters::bytes(warps))
+            }
+            Self::SplitSpread(_) => {
+                chunked::shared_bytes(Cluster::<QUARTERS>::bytes(chunks), Quarters::bytes(warps))
+            }
             Self::Parked(_) => chunked::shared_bytes(
-                Block::bytes(chunks),
+                <Block>::bytes(chunks),
                 chunked::parked_bytes(warps, 1, cols, size_in),
             ),
             Self::SplitParked(_) => chunked::shared_bytes(
-                Cluster::bytes(chunks),
+                <Cluster>::bytes(chunks),
                 chunked::parked_bytes(warps, cluster, cols, size_in),
             ),
             Self::Staged(..) => chunked::shared_bytes(
-                Block::bytes(chunks),
+                <Block>::bytes(chunks),
                 chunked::stages_bytes(warps, 1, cols, size_in, size_out),
             ),
-            Self::Split(_) => Cluster::bytes(chunks),
+            Self::Split(_) => <Cluster>::bytes(chunks),
             Self::SplitStaged(_) => chunked::shared_bytes(
-                Cluster::bytes(chunks),
+                <Cluster>::bytes(chunks),
                 chunked::stages_bytes(warps, cluster, cols, size_in, size_out),
             ),
             Self::Stream => stream::SHARED_BYTES,
@@ -628,6 +684,9 @@ impl Request<'_> {
             // If forced, for whatever rows its kernel can do with, but not a shape that is for few where there are many.
             Rows::Aligned => self.is_aligned || self.forced.is_some(),
             Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
+            Rows::AlignedChunks(most) => {
+                self.is_aligned && (self.forced.is_some() || self.has_few_chunks(most))
+            }
         }
     }
 
@@ -635,6 +694,13 @@ impl Request<'_> {
     fn has_few_rows(&self) -> bool {
         self.problem.cols() >= SHORTEST_SPLIT
             && self.problem.rows() <= u64::from(self.properties.multiprocessors / 8)
+    }
+
+    /// Whether the rows have at most so many chunks for each multiprocessor.
+    fn has_few_chunks(&self, most: u32) -> bool {
+        let chunks = u64::from(chunked::chunks(self.problem.cols() as u32));
+        let all = self.problem.rows().saturating_mul(chunks);
+        all <= u64::from(self.properties.multiprocessors) * u64::from(most)
     }
 
     /// Whether the kernel can do with the rows, and the device with the kernel.
@@ -648,8 +714,10 @@ impl Request<'_> {
                 self.problem.is_packed()
                     && self.problem.cols().max(1) as u32 >= packed::shortest(lanes, steps, vector)
             }
-            Cover::Block | Cover::Parked(_) => takes_aligned,
-            Cover::Split(_) | Cover::SplitParked(_) => takes_aligned && has_clusters,
+            Cover::Block | Cover::Spread | Cover::Parked(_) => takes_aligned,
+            Cover::Split(_) | Cover::SplitSpread(_) | Cover::SplitParked(_) => {
+                takes_aligned && has_clusters
+            }
             Cover::SplitStaged(_) => has_clusters,
             Cover::Warp { .. } | Cover::Staged(..) | Cover::Stream => true,
         }
@@ -933,13 +1001,13 @@ impl Plan {
                 let (blocks, warps, exchange) = match way {
                     Way::Warp => (1, 1, Alone::bytes(chunks)),
                     Way::Block if walks => (1, chunks, BlockInTurns::bytes(chunks)),
-                    Way::Block => (1, chunks, Block::bytes(chunks)),
+                    Way::Block => (1, chunks, <Block>::bytes(chunks)),
                     Way::Split => {
                         let blocks = chunks
                             .div_ceil(most_warps)
                             .next_power_of_two()
                             .clamp(2, properties.max_cluster_blocks.max(2));
-                        (blocks, chunks.div_ceil(blocks), Cluster::bytes(chunks))
+                        (blocks, chunks.div_ceil(blocks), <Cluster>::bytes(chunks))
                     }
                     _ => return (1, attention::STREAM_WARPS, attention::STREAM_BYTES),
                 };
@@ -1042,7 +1110,7 @@ mod tests {
     #[test]
     fn fast_exponentials_end_where_the_device_does() {
         let stages = chunked::shared_bytes(
-            Block::bytes(MAX_WARPS),
+            <Block>::bytes(MAX_WARPS),
             chunked::stages_bytes(MAX_WARPS, 1, 32_768, 2, 2),
         );
         let device = |max_cluster_blocks, max_shared_bytes_per_block| DeviceProperties {
@@ -1090,6 +1158,7 @@ mod tests {
                 lanes * steps * 16 / input.size_bytes()
             }
             Way::Block => threads * 32,
+            Way::Spread | Way::SplitSpread => threads * 8 * plan.blocks_per_row() as usize,
             Way::Split => threads * 32 * plan.blocks_per_row() as usize,
             Way::Parked | Way::SplitParked => {
                 (plan.shared_bytes() / chunked::parked_bytes(1, 1, 1, input.size_bytes() as u32))
@@ -1136,9 +1205,11 @@ mod tests {
                             Way::Packed => 1024,
                             Way::Staged if input != DType::F32 => 24_576,
                             // The device has no clusters.
-                            Way::Split | Way::SplitParked | Way::SplitStaged => 0,
+                            Way::Split | Way::SplitSpread | Way::SplitParked | Way::SplitStaged => {
+                                0
+                            }
                             // Rows that are not aligned.
-                            Way::Block | Way::Parked
+                            Way::Block | Way::Spread | Way::Parked
                                 if !cols.is_multiple_of(input.vector_elems() as usize) =>
                             {
                                 0
@@ -1146,6 +1217,7 @@ mod tests {
                             // Types without a kernel. Else what the device's shared memory holds, 32 chunks of f32,
                             // in blocks of 16 warps.
                             Way::Parked if input != output => 0,
+                            Way::Spread => 8192,
                             Way::Parked if input == DType::F32 => 32_768,
                             Way::Parked => 65_536,
                             _ => 32_768,
@@ -1211,22 +1283,39 @@ mod tests {
             (262_145, Way::Stream, Way::Stream),
             (MAX_COLS, Way::Stream, Way::Stream),
         ] {
-            assert_eq!(way(100, cols, 0, (DType::F32, DType::F32)), f32s, "{cols}");
+            assert_eq!(way(600, cols, 0, (DType::F32, DType::F32)), f32s, "{cols}");
             assert_eq!(
-                way(100, cols, 0, (DType::BF16, DType::F32)),
+                way(600, cols, 0, (DType::BF16, DType::F32)),
                 halves,
                 "{cols}"
             );
         }
         let f32s = (DType::F32, DType::F32);
         // Gaps that leave the rows aligned, and gaps that do not.
-        assert_eq!(way(100, 512, 4, f32s), Way::Warp);
-        assert_eq!(way(100, 33, 3, f32s), Way::Warp);
-        assert_eq!(way(100, 300, 1, f32s), Way::Staged);
-        // Few rows.
-        assert_eq!(way(16, 4096, 0, f32s), Way::Split);
-        assert_eq!(way(17, 4096, 0, f32s), Way::Parked);
-        assert_eq!(way(16, 4092, 0, f32s), Way::Parked);
+        assert_eq!(way(600, 512, 4, f32s), Way::Warp);
+        assert_eq!(way(600, 33, 3, f32s), Way::Warp);
+        assert_eq!(way(600, 300, 1, f32s), Way::Staged);
+        // Few rows, on 132 multiprocessors.
+        let halves = (DType::F16, DType::F16);
+        for (cols, types, most, few, many) in [
+            (256, f32s, 1, Way::Warp, Way::Warp),
+            (512, f32s, 264, Way::Spread, Way::Warp),
+            (1024, f32s, 528, Way::Spread, Way::Warp),
+            (2048, f32s, 264, Way::SplitSpread, Way::Staged),
+            (4096, f32s, 132, Way::SplitSpread, Way::Parked),
+            (32_768, f32s, 16, Way::SplitSpread, Way::SplitParked),
+            (65_540, f32s, 16, Way::Split, Way::SplitParked),
+            (512, halves, 264, Way::Spread, Way::Warp),
+            (2048, halves, 264, Way::Spread, Way::Block),
+            (4096, halves, 66, Way::SplitSpread, Way::Block),
+            (16_384, halves, 16, Way::SplitSpread, Way::SplitParked),
+            (16_392, halves, 16, Way::Split, Way::SplitParked),
+        ] {
+            assert_eq!(way(most, cols, 0, types), few, "{most} rows of {cols}");
+            assert_eq!(way(most + 1, cols, 0, types), many, "{most} + 1 of {cols}");
+        }
+        assert_eq!(way(16, 4092, 4, f32s), Way::SplitSpread);
+        assert_eq!(way(16, 4092, 3, f32s), Way::Staged);
     }
 
     #[test]
@@ -1237,6 +1326,11 @@ mod tests {
             (plan.blocks_per_row(), plan.threads_per_block() / WARP)
         };
         assert_eq!(shape(100, 4, Way::Split), (2, 1));
+        assert_eq!(shape(1, 4, Way::SplitSpread), (2, 4));
+        assert_eq!(shape(1, 32_768, Way::SplitSpread), (16, 8));
+        assert_eq!(shape(1, 131_072, Way::SplitSpread), (16, 32));
+        assert_eq!(shape(1, 1024, Way::Spread), (1, 4));
+        assert_eq!(shape(1, 8192, Way::Spread), (1, 32));
         assert_eq!(shape(100, 65_536, Way::Split), (8, 8));
         assert_eq!(shape(100, 128_256, Way::Split), (16, 8));
         assert_eq!(shape(100, 262_144, Way::Split), (16, 16));
@@ -1541,7 +1635,7 @@ mod tests {
             max_shared_bytes_per_block,
             ..small()
         };
-        let needed = Block::bytes(4);
+        let needed = <Block>::bytes(4);
         let way = |bytes| Plan::new(&problem, &properties(bytes), Some(Way::Block), false);
         assert!(way(needed).is_ok());
         // Three warps have three chunks.

@@ -315,8 +315,8 @@ mod tests {
                 }
             }
         }
-        // warp, packed, staged, split_staged, stream; of aligned rows block, parked, split, split_parked.
-        assert_eq!(compared, 12 + 10 + 14 + 15 + 15 + 3 + 3 * 4);
+        // warp, packed, staged, split_staged, stream; of aligned rows block, spread; parked, split, split_spread, split_parked.
+        assert_eq!(compared, 12 + 10 + 14 + 15 + 15 + 2 * 3 + 4 * 4);
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub unsafe fn in_registers<In, Out, E, X, const STAGED: bool, const STEPS: usize
         shift = whole.max;
         exchange.again();
     };
-    let outcome = Outcome::of(whole, cols, options).for_part(max, whole.max);
+    let outcome = Outcome::of_part(whole, max, cols, options);
     // Opaque, so that the address is computed where it is used, and not kept in registers from the beginning on.
     let output = || {
         let (_, offset) = layout.locate(opaque_u32(X::row()));

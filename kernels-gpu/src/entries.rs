@@ -2,8 +2,8 @@
 //!
 //! A line reads `way symbol: input => output, lanes x steps x elements a vector, most threads a
 //! block / blocks an SM has at least | the same before sm_90`, where the compiler would spill registers otherwise.
-//! All kernels take the same parameters: input, output, number of rows, row length, where the rows
-//! lie, and the call's options. Those of attention take more: masks, lengths, slopes, sinks, where
+//! All kernels take the same parameters: input, output, number of rows, row length, the call's options, and where the rows
+//! lie. Those of attention take more: masks, lengths, slopes, sinks, where
 //! logarithms of sums go, and what of all this there is.
 
 use cuda_std::ext::Global;
@@ -13,7 +13,8 @@ use crate::element::{Bf16, Element, F16, F32};
 use crate::options::Options;
 use crate::row::RowLayout;
 use crate::scores::{Operands, Scores};
-use crate::{attention, chunked, exchange, exp, packed, stream, warp};
+use crate::spread::QUARTERS;
+use crate::{attention, chunked, exchange, exp, packed, spread, stream, warp};
 
 macro_rules! entries {
     ($($way:ident $name:ident: $in:ty => $out:ty, $lanes:literal x $steps:literal x $v:tt, $threads:literal $(/ $blocks:literal $(| $before:literal)?)?;)*) => {
@@ -26,6 +27,8 @@ macro_rules! entries {
     // Clusters are there from sm_90 on.
     (@where split $($rest:tt)*) => { entries!(@sm_90 split $($rest)*); };
     (@where split_fast $($rest:tt)*) => { entries!(@sm_90 split_fast $($rest)*); };
+    (@where split_spread $($rest:tt)*) => { entries!(@sm_90 split_spread $($rest)*); };
+    (@where split_spread_fast $($rest:tt)*) => { entries!(@sm_90 split_spread_fast $($rest)*); };
     (@where split_parked $($rest:tt)*) => { entries!(@sm_90 split_parked $($rest)*); };
     (@where split_parked_fast $($rest:tt)*) => { entries!(@sm_90 split_parked_fast $($rest)*); };
     (@where split_staged $($rest:tt)*) => { entries!(@sm_90 split_staged $($rest)*); };
@@ -88,8 +91,8 @@ macro_rules! entries {
             y: *mut <$out as Element>::Word,
             rows: u32,
             cols: u32,
-            layout: RowLayout,
             options: Options,
+            layout: RowLayout,
         ) {
             options.begin();
             // SAFETY: the caller's obligations are those of the way.
@@ -113,8 +116,8 @@ macro_rules! entries {
             y: *mut <$out as Element>::Word,
             rows: u32,
             cols: u32,
-            layout: RowLayout,
             options: Options,
+            layout: RowLayout,
             bias: *const u8,
             keep: *const u8,
             hide: *const u8,
@@ -168,50 +171,59 @@ macro_rules! entries {
         stream::softmax::<$in, $out, $steps, $v>($x, $y, $cols, &$layout, &$options)
     }};
     (@call block $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, false, $steps, $v], $lanes, $($arguments)*)
     };
     (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 4, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, 4], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::staged [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, 4], $lanes, $($arguments)*)
     };
     (@call staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 8, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, true, $steps, 8], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Block, true, $steps, 8], $lanes, $($arguments)*)
     };
     (@call staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::staged [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 4, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, 4], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::staged [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, 4], $lanes, $($arguments)*)
     };
     (@call split_staged $in:ty, $out:ty, $lanes:literal, $steps:literal, 8, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, $steps, 8], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::in_registers [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, true, $steps, 8], $lanes, $($arguments)*)
     };
     (@call split_staged_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked staged [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::staged [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked in_registers [$in, $out, exp::Fast, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::in_registers [$in, $out, exp::Fast, exchange::Cluster, false, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call spread $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@cooperative spread::softmax [$in, $out, <$out as Element>::Accuracy, exchange::Block<QUARTERS>, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_spread $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@cooperative spread::softmax [$in, $out, <$out as Element>::Accuracy, exchange::Cluster<QUARTERS>, $steps, $v], $lanes, $($arguments)*)
+    };
+    (@call split_spread_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
+        entries!(@cooperative spread::softmax [$in, $out, exp::Fast, exchange::Cluster<QUARTERS>, $steps, $v], $lanes, $($arguments)*)
     };
     (@call parked $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked parked [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::parked [$in, $out, <$out as Element>::Accuracy, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
     (@call parked_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked parked [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::parked [$in, $out, exp::Fast, exchange::Block, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_parked $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked parked [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::parked [$in, $out, <$out as Element>::Accuracy, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
     (@call split_parked_fast $in:ty, $out:ty, $lanes:literal, $steps:literal, $v:literal, $($arguments:tt)*) => {
-        entries!(@chunked parked [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
+        entries!(@cooperative chunked::parked [$in, $out, exp::Fast, exchange::Cluster, $steps, $v], $lanes, $($arguments)*)
     };
-    (@chunked $algorithm:ident [$($generics:tt)*], $lanes:literal,
+    (@cooperative $module:ident::$algorithm:ident [$($generics:tt)*], $lanes:literal,
      $x:ident, $y:ident, $rows:ident, $cols:ident, $layout:ident, $options:ident) => {{
         const { assert!($lanes == 32) };
         // The grid has as many rows as the call.
         let _ = $rows;
-        chunked::$algorithm::<$($generics)*>($x, $y, $cols, &$layout, &$options)
+        $module::$algorithm::<$($generics)*>($x, $y, $cols, &$layout, &$options)
     }};
 }
 
@@ -231,8 +243,10 @@ entries! {
     packed softmax_packed_8x8_f32_f32: F32 => F32, 8 x 8 x 4, 64;
     packed softmax_packed_16x8_f32_f32: F32 => F32, 16 x 8 x 4, 64;
     block softmax_block_f32_f32: F32 => F32, 32 x 8 x 4, 1024;
+    spread softmax_spread_f32_f32: F32 => F32, 32 x 2 x 4, 1024;
     staged softmax_staged_f32_f32: F32 => F32, 32 x 8 x 4, 768;
     split softmax_split_f32_f32: F32 => F32, 32 x 8 x 4, 512 / 2;
+    split_spread softmax_split_spread_f32_f32: F32 => F32, 32 x 2 x 4, 1024;
     parked softmax_parked_f32_f32: F32 => F32, 32 x 8 x 4, 512;
     split_parked softmax_split_parked_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 4;
     split_staged softmax_split_staged_f32_f32: F32 => F32, 32 x 8 x 4, 256 / 4;
@@ -258,8 +272,11 @@ entries! {
     packed softmax_packed_16x4_f16_f16: F16 => F16, 16 x 4 x 8, 64;
     packed softmax_packed_32x4_f16_f16: F16 => F16, 32 x 4 x 8, 64;
     block softmax_block_f16_f16: F16 => F16, 32 x 4 x 8, 1024;
+    spread softmax_spread_f16_f16: F16 => F16, 32 x 1 x 8, 1024;
     staged softmax_staged_f16_f16: F16 => F16, 32 x 4 x 8, 768;
     split softmax_split_f16_f16: F16 => F16, 32 x 4 x 8, 512;
+    split_spread softmax_split_spread_f16_f16: F16 => F16, 32 x 1 x 8, 1024;
+    split_spread_fast softmax_split_spread_fast_f16_f16: F16 => F16, 32 x 1 x 8, 1024;
     split_fast softmax_split_fast_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     parked softmax_parked_f16_f16: F16 => F16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_f16_f16: F16 => F16, 32 x 4 x 8, 256 / 4;
@@ -290,8 +307,11 @@ entries! {
     packed softmax_packed_16x4_bf16_bf16: Bf16 => Bf16, 16 x 4 x 8, 64;
     packed softmax_packed_32x4_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 64;
     block softmax_block_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 1024;
+    spread softmax_spread_bf16_bf16: Bf16 => Bf16, 32 x 1 x 8, 1024;
     staged softmax_staged_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 768;
     split softmax_split_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
+    split_spread softmax_split_spread_bf16_bf16: Bf16 => Bf16, 32 x 1 x 8, 1024;
+    split_spread_fast softmax_split_spread_fast_bf16_bf16: Bf16 => Bf16, 32 x 1 x 8, 1024;
     split_fast softmax_split_fast_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     parked softmax_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 512;
     split_parked softmax_split_parked_bf16_bf16: Bf16 => Bf16, 32 x 4 x 8, 256 / 4;
@@ -322,8 +342,10 @@ entries! {
     packed softmax_packed_16x4_f16_f32: F16 => F32, 16 x 4 x 8, 64;
     packed softmax_packed_32x4_f16_f32: F16 => F32, 32 x 4 x 8, 64;
     block softmax_block_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
+    spread softmax_spread_f16_f32: F16 => F32, 32 x 1 x 8, 1024;
     staged softmax_staged_f16_f32: F16 => F32, 32 x 4 x 8, 768;
     split softmax_split_f16_f32: F16 => F32, 32 x 4 x 8, 512;
+    split_spread softmax_split_spread_f16_f32: F16 => F32, 32 x 1 x 8, 1024;
     split_staged softmax_split_staged_f16_f32: F16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_f16_f32: F16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_bf16_f32: Bf16 => F32, 1 x 1 x 8, 128;
@@ -347,8 +369,10 @@ entries! {
     packed softmax_packed_16x4_bf16_f32: Bf16 => F32, 16 x 4 x 8, 64;
     packed softmax_packed_32x4_bf16_f32: Bf16 => F32, 32 x 4 x 8, 64;
     block softmax_block_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
+    spread softmax_spread_bf16_f32: Bf16 => F32, 32 x 1 x 8, 1024;
     staged softmax_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 768;
     split softmax_split_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
+    split_spread softmax_split_spread_bf16_f32: Bf16 => F32, 32 x 1 x 8, 1024;
     split_staged softmax_split_staged_bf16_f32: Bf16 => F32, 32 x 4 x 8, 512;
     stream softmax_stream_bf16_f32: Bf16 => F32, 32 x 4 x 8, 1024;
     warp softmax_warp_1x1_f32_f16: F32 => F16, 1 x 1 x 4, 128;
@@ -366,8 +390,10 @@ entries! {
     packed softmax_packed_8x8_f32_f16: F32 => F16, 8 x 8 x 4, 64;
     packed softmax_packed_16x8_f32_f16: F32 => F16, 16 x 8 x 4, 64;
     block softmax_block_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
+    spread softmax_spread_f32_f16: F32 => F16, 32 x 2 x 4, 1024;
     staged softmax_staged_f32_f16: F32 => F16, 32 x 8 x 4, 768;
     split softmax_split_f32_f16: F32 => F16, 32 x 8 x 4, 512 / 1;
+    split_spread softmax_split_spread_f32_f16: F32 => F16, 32 x 2 x 4, 1024;
     split_staged softmax_split_staged_f32_f16: F32 => F16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_f16: F32 => F16, 32 x 8 x 4, 1024;
     warp softmax_warp_1x1_f32_bf16: F32 => Bf16, 1 x 1 x 4, 128;
@@ -385,8 +411,10 @@ entries! {
     packed softmax_packed_8x8_f32_bf16: F32 => Bf16, 8 x 8 x 4, 64;
     packed softmax_packed_16x8_f32_bf16: F32 => Bf16, 16 x 8 x 4, 64;
     block softmax_block_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
+    spread softmax_spread_f32_bf16: F32 => Bf16, 32 x 2 x 4, 1024;
     staged softmax_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 768;
     split softmax_split_f32_bf16: F32 => Bf16, 32 x 8 x 4, 512 / 1;
+    split_spread softmax_split_spread_f32_bf16: F32 => Bf16, 32 x 2 x 4, 1024;
     split_staged softmax_split_staged_f32_bf16: F32 => Bf16, 32 x 8 x 4, 256 / 4;
     stream softmax_stream_f32_bf16: F32 => Bf16, 32 x 8 x 4, 1024;
     attention_warp attention_warp_f32_f32: F32 => F32, 16 x 8 x 4, 32 / 24;

@@ -14,8 +14,12 @@ use cuda_std::warp::lane_id;
 use crate::online::Partial;
 use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
 
-/// Warps that share a row: chunk number c is that of warp c modulo their number.
+/// Warps that share a row: chunk number c is that of warp c modulo their number. Where warps hold a chunk together,
+/// they count as one.
 pub trait Exchange {
+    /// Warps that hold a chunk together.
+    const HOLDERS: u32;
+
     /// Whether those who share a row share one after the other, or one only.
     const WALKS: bool;
 
@@ -32,7 +36,7 @@ pub trait Exchange {
     /// The row that the calling thread works on, or the first of them where rows follow each other.
     fn row() -> u32;
 
-    /// How many warps share the row.
+    /// How many warps share the row, those that hold a chunk together as one.
     fn warps() -> u32;
 
     /// Which of them the caller is.
@@ -75,6 +79,16 @@ pub trait ExchangeByChunks: Exchange {
     unsafe fn told(&self, chunk: u32) -> Partial;
 }
 
+/// Which of the lanes of `HOLDERS` warps the caller is.
+#[inline(always)]
+fn lane_of<const HOLDERS: u32>() -> u32 {
+    if HOLDERS == 1 {
+        lane_id()
+    } else {
+        thread_idx_x() % (HOLDERS * WARP)
+    }
+}
+
 /// What the partials in the first `count` slots together know, in every thread of the block. Where a lane has more than
 /// two to merge, one warp does it for all.
 ///
@@ -104,12 +118,13 @@ unsafe fn whole_of(slots: PartialSlots, count: u32) -> Partial {
 }
 
 /// A block to a row.
-pub struct Block {
+pub struct Block<const HOLDERS: u32 = 1> {
     slots: PartialSlots,
     chunks: u32,
 }
 
-impl Exchange for Block {
+impl<const HOLDERS: u32> Exchange for Block<HOLDERS> {
+    const HOLDERS: u32 = HOLDERS;
     const WALKS: bool = false;
 
     #[inline(always)]
@@ -132,12 +147,12 @@ impl Exchange for Block {
 
     #[inline(always)]
     fn warps() -> u32 {
-        block_dim_x() / WARP
+        block_dim_x() / (HOLDERS * WARP)
     }
 
     #[inline(always)]
     fn warp() -> u32 {
-        thread_idx_x() / WARP
+        thread_idx_x() / (HOLDERS * WARP)
     }
 
     #[inline(always)]
@@ -153,7 +168,11 @@ impl Exchange for Block {
     #[inline(always)]
     unsafe fn share(&self, _: u32, part: Partial) -> Partial {
         let warp = Self::warp();
-        if lane_id() == 0 {
+        // All holders of a lone chunk know of it already.
+        if HOLDERS > 1 && Self::warps() == 1 {
+            return part;
+        }
+        if lane_of::<HOLDERS>() == 0 {
             // SAFETY: in-bounds: a slot a warp; unshared: own, and read after the barrier only.
             unsafe { self.slots.put(warp, part) };
         }
@@ -193,6 +212,7 @@ impl ExchangeByChunks for Block {
 pub struct Alone;
 
 impl Exchange for Alone {
+    const HOLDERS: u32 = 1;
     const WALKS: bool = true;
 
     #[inline(always)]
@@ -241,6 +261,7 @@ pub struct BlockInTurns {
 }
 
 impl Exchange for BlockInTurns {
+    const HOLDERS: u32 = 1;
     const WALKS: bool = true;
 
     #[inline(always)]
@@ -258,17 +279,17 @@ impl Exchange for BlockInTurns {
 
     #[inline(always)]
     fn row() -> u32 {
-        Block::row()
+        <Block>::row()
     }
 
     #[inline(always)]
     fn warps() -> u32 {
-        Block::warps()
+        <Block>::warps()
     }
 
     #[inline(always)]
     fn warp() -> u32 {
-        Block::warp()
+        <Block>::warp()
     }
 
     #[inline(always)]
@@ -289,20 +310,20 @@ impl Exchange for BlockInTurns {
         // SAFETY: in-bounds: the caller's of `new`, for both sets; own: the caller's.
         unsafe {
             let set = self.offset + self.turn * PartialSlots::bytes(chunks);
-            Block::new(set, chunks).share(chunk, part)
+            <Block>::new(set, chunks).share(chunk, part)
         }
     }
 }
 
 /// A cluster to a row. Every block has a slot for every chunk, and every warp tells all blocks.
-pub struct Cluster {
+pub struct Cluster<const HOLDERS: u32 = 1> {
     arrived: Shared<u64>,
     slots: PartialSlots,
     chunks: u32,
     round: u32,
 }
 
-impl Cluster {
+impl<const HOLDERS: u32> Cluster<HOLDERS> {
     /// Shared memory of the barrier, as aligned as the slots after it have to be.
     const BARRIER_BYTES: u32 = 16;
 
@@ -315,7 +336,8 @@ impl Cluster {
     }
 }
 
-impl Exchange for Cluster {
+impl<const HOLDERS: u32> Exchange for Cluster<HOLDERS> {
+    const HOLDERS: u32 = HOLDERS;
     const WALKS: bool = false;
 
     #[inline(always)]
@@ -341,12 +363,13 @@ impl Exchange for Cluster {
 
     #[inline(always)]
     fn warps() -> u32 {
-        cluster::cluster_size() * (block_dim_x() / WARP)
+        cluster::cluster_size() * (block_dim_x() / (HOLDERS * WARP))
     }
 
     #[inline(always)]
     fn warp() -> u32 {
-        cluster::cluster_rank() * (block_dim_x() / WARP) + thread_idx_x() / WARP
+        cluster::cluster_rank() * (block_dim_x() / (HOLDERS * WARP))
+            + thread_idx_x() / (HOLDERS * WARP)
     }
 
     #[inline(always)]
@@ -382,7 +405,7 @@ impl Exchange for Cluster {
     }
 }
 
-impl ExchangeByChunks for Cluster {
+impl<const HOLDERS: u32> ExchangeByChunks for Cluster<HOLDERS> {
     #[inline(always)]
     fn meet(&self) {
         // Peers are there, and their barriers made.
@@ -391,10 +414,11 @@ impl ExchangeByChunks for Cluster {
 
     #[inline(always)]
     unsafe fn tell(&self, chunk: u32, part: Partial) {
-        if lane_id() < cluster::cluster_size() {
+        let lane = lane_of::<HOLDERS>();
+        if lane < cluster::cluster_size() {
             // SAFETY: in-bounds: a slot a chunk; there: peers return only when they have all partials; unshared:
             // own, and read after the barrier only.
-            unsafe { self.slots.send(chunk, part, self.arrived, lane_id()) };
+            unsafe { self.slots.send(chunk, part, self.arrived, lane) };
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | ideas | [`element`], [`exp`], [`ln`], [`tanh`], [`online`], [`options`], [`row`], [`scores`] | a thread | that thread |
 //! | cooperation | [`tile`], [`scored`], [`reduce`], [`stage`], [`exchange`] | whole warps or blocks | each says where |
-//! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`stream`], [`attention`] | whole blocks | the row, in memory |
+//! | ways of covering a row | [`warp`], [`packed`], [`chunked`], [`spread`], [`stream`], [`attention`] | whole blocks | the row, in memory |
 //! | entry points | [`entries`] | the host | |
 //!
 //! | way | row length | how |
@@ -12,9 +12,11 @@
 //! | [`warp`] | up to 1,024 | a group of lanes a row, row in registers |
 //! | [`packed`] | up to 512, of 16-bit inputs 1,024, of any alignment | as `warp`, adjacent rows, one or many at once, through shared memory |
 //! | [`block`](chunked) | up to 32,768, aligned | a block a row, a chunk of 1,024 elements a warp, in registers |
+//! | [`spread`] | up to 8,192, aligned | as `block`, each chunk by four warps |
 //! | [`parked`](chunked) | what shared memory holds, aligned | a block a row, chunks in shared memory, each lane's vectors by themselves |
 //! | [`staged`](chunked) | up to 32,768, of any alignment | a block a row, chunks through shared memory |
 //! | [`split`](chunked) | up to 262,144, aligned | as `block`, with the blocks of a cluster to a row (sm_90 on) |
+//! | [`split_spread`](spread) | up to 131,072, aligned | as `spread`, with the blocks of a cluster to a row |
 //! | [`split_parked`](chunked) | up to 262,144, aligned | as `parked`, with the blocks of a cluster to a row |
 //! | [`split_staged`](chunked) | up to 262,144, of any alignment | as `staged`, with the blocks of a cluster to a row |
 //! | [`stream`] | any | a block a row, read twice |
@@ -47,6 +49,7 @@ pub mod reduce;
 pub mod row;
 pub mod scored;
 pub mod scores;
+pub mod spread;
 pub mod stage;
 pub mod stream;
 pub mod tanh;

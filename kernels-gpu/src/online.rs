@@ -182,17 +182,44 @@ impl Outcome {
     /// relative to the row's maximum.
     #[inline(always)]
     pub fn of(whole: Partial, cols: u32, options: &Options) -> Self {
-        if whole.max == f32::NEG_INFINITY {
-            Self::Fill(match options.fully_masked {
-                FullyMasked::Zero => 0.0,
-                FullyMasked::Uniform => 1.0 / cols as f32,
-                FullyMasked::Nan => f32::NAN,
-            })
-        } else if whole.max < f32::INFINITY {
+        if whole.max.abs() < f32::INFINITY {
             Self::Normalise(Normaliser {
                 power: 1.0,
                 factor: Reciprocal::of(whole.sum),
             })
+        } else if whole.max == f32::NEG_INFINITY {
+            Self::Fill(Self::of_nothing(cols, options))
+        } else {
+            Self::Fill(f32::NAN)
+        }
+    }
+
+    /// Every result of a row of `cols` elements with nothing left.
+    #[inline(always)]
+    fn of_nothing(cols: u32, options: &Options) -> f32 {
+        match options.fully_masked {
+            FullyMasked::Zero => 0.0,
+            FullyMasked::Uniform => 1.0 / cols as f32,
+            FullyMasked::Nan => f32::NAN,
+        }
+    }
+
+    /// [`Outcome::of`] for exponentials relative to a part's maximum, with one branch, and what need not wait for the sum
+    /// before what does.
+    #[inline(always)]
+    pub fn of_part(whole: Partial, part_max: f32, cols: u32, options: &Options) -> Self {
+        if whole.max.abs() < f32::INFINITY && Partial::can_refer(part_max) {
+            let factors = PartFactors::new(part_max, whole.max);
+            let whole = Normaliser {
+                power: 1.0,
+                factor: Reciprocal::of(whole.sum),
+            };
+            Self::Normalise(whole.times(factors))
+        } else if whole.max == f32::NEG_INFINITY {
+            Self::Fill(Self::of_nothing(cols, options))
+        } else if whole.max < f32::INFINITY {
+            // A part without elements, or as far below the rest as that.
+            Self::Fill(0.0)
         } else {
             Self::Fill(f32::NAN)
         }
@@ -230,10 +257,16 @@ pub struct Normaliser {
     factor: Reciprocal,
 }
 
-impl Normaliser {
-    /// From factors for the whole row's scale to those for a part's.
+/// Powers of two from the whole row's scale to a part's: to multiply the exponentials by, and the reciprocal.
+#[derive(Clone, Copy)]
+struct PartFactors {
+    power: f32,
+    in_factor: f32,
+}
+
+impl PartFactors {
     #[inline(always)]
-    fn for_part(self, part_max: f32, whole_max: f32) -> Self {
+    fn new(part_max: f32, whole_max: f32) -> Self {
         // That far below the maximum all results are 0.
         let distance = (exponent_of(part_max) - exponent_of(whole_max)).max(-CUTOFF);
         // The reciprocal has the bias, 2^-30, up to 2^-32 for 2^31 columns, and 34 bits in `lo`: 30 more
@@ -243,16 +276,30 @@ impl Normaliser {
         } else {
             distance.max(-126.0)
         };
-        let in_factor = power_of_two(distance - in_power);
         Self {
             power: power_of_two(in_power),
+            in_factor: power_of_two(distance - in_power),
+        }
+    }
+}
+
+impl Normaliser {
+    /// From factors for the whole row's scale to those for a part's.
+    #[inline(always)]
+    fn for_part(self, part_max: f32, whole_max: f32) -> Self {
+        self.times(PartFactors::new(part_max, whole_max))
+    }
+
+    #[inline(always)]
+    fn times(self, part: PartFactors) -> Self {
+        Self {
+            power: part.power,
             factor: Reciprocal {
-                hi: self.factor.hi * in_factor,
-                lo: self.factor.lo * in_factor,
+                hi: self.factor.hi * part.in_factor,
+                lo: self.factor.lo * part.in_factor,
             },
         }
     }
-
     /// Whether exponentials have to go through [`Normaliser::rescale`] first: not so for parts whose
     /// maximum is near the row's.
     #[inline(always)]

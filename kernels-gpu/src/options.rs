@@ -4,7 +4,7 @@ use cuda_std::ext::programmatic;
 
 /// What a row with no element left gives: every element masked, or every input -inf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum FullyMasked {
     /// All zeros, as attention wants it.
     #[default]
@@ -17,7 +17,7 @@ pub enum FullyMasked {
 
 /// What a NaN among the inputs does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum NanPolicy {
     /// Its whole row becomes NaN, and no other row.
     #[default]
@@ -28,7 +28,7 @@ pub enum NanPolicy {
 
 /// When a launch begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum StreamOrder {
     /// When the work ahead of it on the stream has ended.
     #[default]

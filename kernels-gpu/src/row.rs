@@ -51,12 +51,14 @@ impl Dim {
     /// `(n / extent, n % extent)`.
     #[inline(always)]
     fn divide(self, n: u32) -> (u32, u32) {
-        let quotient = if self.extent == 1 {
+        // Opaque, or every kernel would begin by reading this of dimensions that there are not.
+        let (extent, shift) = (opaque_u32(self.extent), opaque_u32(self.shift));
+        let quotient = if extent == 1 {
             n
         } else {
-            mul_hi_u32(n, self.magic) >> self.shift
+            mul_hi_u32(n, self.magic) >> shift
         };
-        (quotient, n.wrapping_sub(quotient.wrapping_mul(self.extent)))
+        (quotient, n.wrapping_sub(quotient.wrapping_mul(extent)))
     }
 }
 
@@ -64,12 +66,19 @@ impl Dim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct RowLayout {
-    /// Innermost first. Those past `dims` are not looked at.
-    dim: [Dim; MAX_DIMS],
+    /// Strides of the input and of the output where there is one dimension, 0 where there is none; [`SEVERAL`] where there
+    /// are more. With these here and the parameters in this order, all that most launches ask for lies in one line of the
+    /// constant cache, each of which takes a tenth of a microsecond to come.
+    only: [u64; 2],
     dims: u32,
     /// Where blocks walk rows: how many a block.
     rows_per_block: u32,
+    /// Innermost first. Those past `dims` are not looked at.
+    dim: [Dim; MAX_DIMS],
 }
+
+/// No stride of anything that memory can hold.
+const SEVERAL: u64 = 1 << 63;
 
 impl RowLayout {
     /// A layout from `(extent, input stride, output stride)`, outermost dimension first, strides in
@@ -90,10 +99,16 @@ impl RowLayout {
         for (slot, &(extent, stride_in, stride_out)) in dim.iter_mut().zip(dims.iter().rev()) {
             *slot = Dim::new(extent, stride_in, stride_out);
         }
+        let only = match *dims {
+            [] => [0, 0],
+            [(_, stride_in, stride_out)] => [stride_in, stride_out],
+            _ => [SEVERAL; 2],
+        };
         Self {
-            dim,
+            only,
             dims: dims.len() as u32,
             rows_per_block: 1,
+            dim,
         }
     }
 
@@ -116,22 +131,20 @@ impl RowLayout {
     /// Offsets, in elements, of the first element of `row` in the input and in the output.
     #[inline(always)]
     pub fn locate(&self, row: u32) -> (u64, u64) {
-        if self.dims <= 1 {
-            // Nothing to divide. With no dimension at all the strides are 0.
+        let [only_in, only_out] = self.only;
+        if only_in != SEVERAL {
+            // Nothing to divide.
             let row = u64::from(row);
-            return (
-                self.dim[0].stride_in.wrapping_mul(row),
-                self.dim[0].stride_out.wrapping_mul(row),
-            );
+            return (only_in.wrapping_mul(row), only_out.wrapping_mul(row));
         }
         // Opaque, or the compiler would divide in every case and select afterwards.
-        let mut rest = opaque_u32(row);
+        let (mut rest, dims) = (opaque_u32(row), opaque_u32(self.dims));
         let mut offsets = (0, 0);
         // Written out, since a by-value parameter indexed at run time would be copied to local memory.
-        self.step::<0>(&mut rest, &mut offsets);
-        self.step::<1>(&mut rest, &mut offsets);
-        self.step::<2>(&mut rest, &mut offsets);
-        self.step::<3>(&mut rest, &mut offsets);
+        self.step::<0>(dims, &mut rest, &mut offsets);
+        self.step::<1>(dims, &mut rest, &mut offsets);
+        self.step::<2>(dims, &mut rest, &mut offsets);
+        self.step::<3>(dims, &mut rest, &mut offsets);
         offsets
     }
 
@@ -179,14 +192,14 @@ impl RowLayout {
         }
     }
 
-    /// Takes dimension `D`'s coordinate off `rest`. The outermost one takes all that is left.
+    /// Takes dimension `D`'s coordinate off `rest`. The outermost of `dims` takes all that is left.
     #[inline(always)]
-    fn step<const D: usize>(&self, rest: &mut u32, offsets: &mut (u64, u64)) {
-        if D as u32 >= self.dims {
+    fn step<const D: usize>(&self, dims: u32, rest: &mut u32, offsets: &mut (u64, u64)) {
+        if D as u32 >= dims {
             return;
         }
         let dim = self.dim[D];
-        let coordinate = if D as u32 + 1 == self.dims {
+        let coordinate = if D as u32 + 1 == dims {
             *rest
         } else {
             let (quotient, remainder) = dim.divide(*rest);

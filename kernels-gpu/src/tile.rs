@@ -477,20 +477,9 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
     /// `sum`, if any, and a vector's elements.
     #[inline(always)]
     pub fn vector_sum<A: Accuracy>(&self, step: usize, mut sum: Option<Pair>) -> Pair {
-        // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
-        let word = V / 4;
-        let e = &self.values[step];
         let mut i = 0;
-        while i < word {
-            let part = |i: usize| {
-                if A::PAIRS {
-                    Pair::cut(e[i])
-                } else {
-                    Pair { hi: e[i], lo: 0.0 }
-                }
-            };
-            let four = (part(i).plus_cut(part(i + 2 * word)))
-                .plus_cut(part(i + word).plus_cut(part(i + 3 * word)));
+        while i < Self::FOURS {
+            let four = self.four::<A>(step, i);
             sum = Some(match sum {
                 Some(sum) => sum.plus_cut(four),
                 None => four,
@@ -498,6 +487,38 @@ impl<const LANES: u32, const STEPS: usize, const V: usize> Tile<LANES, STEPS, V>
             i += 1;
         }
         sum.unwrap_or(Pair::ZERO)
+    }
+
+    /// Fours of a vector, as many as a word has elements.
+    const FOURS: usize = V / 4;
+
+    /// The sum of a vector's `i`-th four.
+    #[inline(always)]
+    fn four<A: Accuracy>(&self, step: usize, i: usize) -> Pair {
+        // Four elements a 16-byte vector's words apart: the same bits however the words are rotated.
+        let word = Self::FOURS;
+        let e = &self.values[step];
+        let part = |i: usize| {
+            if A::PAIRS {
+                Pair::cut(e[i])
+            } else {
+                Pair { hi: e[i], lo: 0.0 }
+            }
+        };
+        (part(i).plus_cut(part(i + 2 * word))).plus_cut(part(i + word).plus_cut(part(i + 3 * word)))
+    }
+
+    /// The sums of all `COUNT` fours of this lane's vectors, in the order in which they are added.
+    #[inline(always)]
+    pub fn fours<A: Accuracy, const COUNT: usize>(&self) -> [Pair; COUNT] {
+        const { assert!(COUNT == STEPS * Self::FOURS) };
+        let mut fours = [Pair::ZERO; COUNT];
+        let mut index = 0;
+        while index < COUNT {
+            fours[index] = self.four::<A>(index / Self::FOURS, index % Self::FOURS);
+            index += 1;
+        }
+        fours
     }
 
     /// Writes the results of a tile of exponentials, which `outcome` is for.

@@ -723,8 +723,8 @@ fn is_not_read(way: &str, cols: u32, warps: u32, shared_bytes: u32, seen: Range<
         pointer(&y_address),
         pointer(&rows),
         pointer(&cols),
-        pointer(&layout),
         pointer(&options),
+        pointer(&layout),
         pointer(&bias_address),
         pointer(&keep_address),
     ];
@@ -998,8 +998,8 @@ fn bits_of_walk(
         y_at,
         pointer(&count),
         pointer(&keys),
-        pointer(&layout),
         pointer(&options),
+        pointer(&layout),
     ];
     parameters.extend(others);
     parameters.push(pointer(&scores));

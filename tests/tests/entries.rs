@@ -11,6 +11,7 @@ use kernels_gpu::online::{Outcome, Pair, Partial};
 use kernels_gpu::options::Options;
 use kernels_gpu::reduce::WARP;
 use kernels_gpu::row::RowLayout;
+use kernels_gpu::spread::{QUARTERS, Quarters};
 use kernels_gpu::{chunked, packed, stream};
 use warp_softmax::{DType, Way};
 use warp_softmax_tests::content::Content;
@@ -96,7 +97,12 @@ impl Entry {
     fn is_for_aligned(&self) -> bool {
         matches!(
             self.way,
-            Way::Block | Way::Parked | Way::Split | Way::SplitParked
+            Way::Block
+                | Way::Spread
+                | Way::Parked
+                | Way::Split
+                | Way::SplitSpread
+                | Way::SplitParked
         )
     }
 
@@ -155,12 +161,32 @@ impl Entry {
             (Way::Block, _) => BTreeSet::from([chunks, (chunks + 3).min(most)])
                 .into_iter()
                 .filter(|&warps| warps >= chunks)
-                .map(|warps| alone(warps, Block::bytes(warps)))
+                .map(|warps| alone(warps, <Block>::bytes(warps)))
                 .collect(),
+            (Way::Spread, _) => vec![alone(
+                chunks * QUARTERS,
+                chunked::shared_bytes(
+                    Block::<QUARTERS>::bytes(chunks),
+                    Quarters::bytes(chunks * QUARTERS),
+                ),
+            )],
+            (Way::SplitSpread, _) => CLUSTERS
+                .map(|cluster| {
+                    let warps = chunks.div_ceil(cluster) * QUARTERS;
+                    let shared_bytes = chunked::shared_bytes(
+                        Cluster::<QUARTERS>::bytes(chunks),
+                        Quarters::bytes(warps),
+                    );
+                    Geometry {
+                        cluster,
+                        ..alone(warps, shared_bytes)
+                    }
+                })
+                .to_vec(),
             (Way::Split, _) => CLUSTERS
                 .map(|cluster| Geometry {
                     cluster,
-                    ..alone(chunks.div_ceil(cluster), Cluster::bytes(chunks))
+                    ..alone(chunks.div_ceil(cluster), <Cluster>::bytes(chunks))
                 })
                 .to_vec(),
             // One chunk a warp or several, unless they are held in registers.
@@ -172,7 +198,7 @@ impl Entry {
                     alone(
                         warps,
                         chunked::shared_bytes(
-                            Block::bytes(chunks),
+                            <Block>::bytes(chunks),
                             self.stages_bytes(warps, 1, cols),
                         ),
                     )
@@ -188,7 +214,7 @@ impl Entry {
                 })
                 .map(|(cluster, warps)| {
                     let shared_bytes = chunked::shared_bytes(
-                        Cluster::bytes(chunks),
+                        <Cluster>::bytes(chunks),
                         self.stages_bytes(warps, cluster, cols),
                     );
                     Geometry {
@@ -205,7 +231,7 @@ impl Entry {
                     alone(
                         warps,
                         chunked::shared_bytes(
-                            Block::bytes(chunks),
+                            <Block>::bytes(chunks),
                             chunked::parked_bytes(warps, 1, cols, size),
                         ),
                     )
@@ -219,7 +245,7 @@ impl Entry {
                 .map(|(cluster, warps)| {
                     let size = self.input.size_bytes() as u32;
                     let shared_bytes = chunked::shared_bytes(
-                        Cluster::bytes(chunks),
+                        <Cluster>::bytes(chunks),
                         chunked::parked_bytes(warps, cluster, cols, size),
                     );
                     Geometry {
@@ -332,8 +358,8 @@ fn run(
         pointer(&y_address),
         pointer(&rows),
         pointer(&cols),
-        pointer(&layout),
         pointer(&options),
+        pointer(&layout),
     ];
     // SAFETY: parameters: of the types that all entries have; buffers: both live, the writable one
     // this function's own; contract: the layout leads to packed rows, the block can hold a row.

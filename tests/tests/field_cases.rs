@@ -457,13 +457,16 @@ fn many_tiny_rows_fit_their_launches() {
                 {
                     // More blocks than a grid has, with several blocks a row.
                     Err(Error::WayNotPossible { .. })
-                        if matches!(way, Way::Split | Way::SplitStaged) =>
+                        if matches!(way, Way::Split | Way::SplitSpread | Way::SplitStaged) =>
                     {
                         continue;
                     }
                     // Rows of other than whole vectors.
                     Err(Error::WayNotPossible { .. })
-                        if matches!(way, Way::Block | Way::Parked | Way::SplitParked) =>
+                        if matches!(
+                            way,
+                            Way::Block | Way::Spread | Way::Parked | Way::SplitParked
+                        ) =>
                     {
                         continue;
                     }
@@ -574,11 +577,16 @@ fn every_way_takes_short_rows() {
                     let ran = backend::run(&backend.device, &case, Choice::Forced(way));
                     let ran = match ran {
                         Err(Refused::Way) => {
-                            let splits =
-                                matches!(way, Way::Split | Way::SplitParked | Way::SplitStaged);
+                            let splits = matches!(
+                                way,
+                                Way::Split | Way::SplitSpread | Way::SplitParked | Way::SplitStaged
+                            );
                             let keeps_type = matches!(way, Way::Parked | Way::SplitParked);
-                            let is_for_aligned =
-                                keeps_type || matches!(way, Way::Block | Way::Split);
+                            let is_for_aligned = keeps_type
+                                || matches!(
+                                    way,
+                                    Way::Block | Way::Spread | Way::Split | Way::SplitSpread
+                                );
                             assert!(
                                 splits && backend.device.properties().max_cluster_blocks == 1
                                     || keeps_type && types.0 != types.1

@@ -117,6 +117,11 @@ fn expected(kernel: &Kernel) -> Collectives {
         shuffles: 22,
         ..Collectives::default()
     };
+    // Four warps tell each other their maxima, and then what each lane adds.
+    let spread = Collectives {
+        block_barriers: 2,
+        ..tile
+    };
     // A warp that may have several chunks tells the compiler that its number is the same in all lanes.
     let several = Collectives {
         reductions: 1,
@@ -138,10 +143,20 @@ fn expected(kernel: &Kernel) -> Collectives {
         }
         "packed" => staged_tile,
         "block" => tile + block,
+        "spread" => spread + block,
         "parked" | "parked_fast" => tile + several + block,
         "staged" if is_16_bit => staged_tile + block,
         "staged" | "staged_fast" => staged_tile + several + block,
         "split" | "split_fast" => tile + cluster,
+        // The first loads, and what begins with them, stand before the loop that others have them in.
+        "split_spread" | "split_spread_fast" => {
+            spread
+                + cluster
+                + Collectives {
+                    cluster_arrivals: 1,
+                    ..Collectives::default()
+                }
+        }
         "split_parked" | "split_parked_fast" => tile + several + cluster,
         "split_staged" if is_16_bit => staged_tile + cluster,
         "split_staged" | "split_staged_fast" => staged_tile + several + cluster,
