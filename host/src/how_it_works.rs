@@ -4,7 +4,7 @@
 //!
 //! A row is cut by element index, never by address:
 //!
-//! * into **chunks** of 1,024 elements, a chunk being what one warp holds;
+//! * into **chunks** of 1,024 elements, a chunk being what one warp holds, or four where there are few;
 //! * a chunk into **vectors** of 16 input bytes, 4 elements of f32 or 8 of 16 bits. Lane `l` of 32 has
 //!   vectors `l`, `l + 32`, ..; a shorter row may have fewer lanes, which then add what the missing ones
 //!   would have had in the same order;
@@ -13,7 +13,7 @@
 //!   after the other, then in halves.
 //!
 //! These trees fix every rounding, and so the bits. All else is packaging, and moves no bit: which way runs, how
-//! many rows there are, how they are aligned, how many warps a block has or blocks a cluster. Elements past a
+//! many rows there are, how they are aligned, how many warps a chunk has, or a block, or how many blocks a cluster. Elements past a
 //! row's end are -inf and empty parts are the identity of the merge, so filling up changes nothing either.
 //!
 //! | way | a row is held by | used for |
@@ -21,9 +21,11 @@
 //! | `warp` | 1 to 32 lanes, in registers | aligned rows of up to 1,024; others with gaps between them of up to 256, of f32 without gaps up to 16 |
 //! | `packed` | the same, through shared memory | other rows without gaps: of f32 from 17 to 512, of 16 bits up to 1,024 |
 //! | `block` | a block, in registers | aligned 16-bit rows from 1,025 to 4,096, or 16,384 in IEEE arithmetic |
+//! | `spread` | a block, in registers, four warps to a chunk | few aligned rows of 257 to 1,024, of 16 bits, or without clusters, 2,048 |
 //! | `parked` | a block, in shared memory as loaded | longer aligned rows: of f32 up to 16,384, of 16 bits up to 8,192, or without clusters 32,768 |
 //! | `staged` | a block, in registers or in shared memory, shifted on the way | unaligned rows of up to 24,576, of 16 bits up to 32,768 unless in IEEE arithmetic; aligned ones of f32 from 1,025 to 2,048 and from 16,385 to 24,576 |
-//! | `split` | a cluster of blocks, in registers | few aligned rows of 4,096 or more; f32 from 32,769 to 65,536; long 16-bit rows in IEEE arithmetic |
+//! | `split` | a cluster of blocks, in registers | few aligned rows of 4,096 or more that `split_spread` is not for; f32 from 32,769 to 65,536; long 16-bit rows in IEEE arithmetic |
+//! | `split_spread` | a cluster, in registers, four warps to a chunk | few longer ones of up to 32,768, of 16 bits 16,384 |
 //! | `split_parked` | a cluster, in shared memory as loaded | other aligned rows of up to 262,144 |
 //! | `split_staged` | a cluster, in registers or in shared memory, shifted on the way | other unaligned rows of up to 262,144 |
 //! | `stream` | nobody: a block reads it twice | longer rows, and what a device without clusters cannot hold |
