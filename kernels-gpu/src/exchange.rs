@@ -7,9 +7,10 @@
 //! | [`BlockInTurns`] | a block, row after row | the same, with two sets of slots in turn |
 //! | [`Cluster`] | the blocks of a cluster (sm_90 on) | asynchronous stores to every peer's shared memory; more than 64 partials are merged by one warp of each block |
 
+use cuda_std::ext::math::opaque_u32;
 use cuda_std::ext::{Shared, cluster, mbarrier};
 use cuda_std::thread::{block_dim_x, block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::warp::lane_id;
+use cuda_std::warp::{lane_id, sync_warp};
 
 use crate::online::Partial;
 use crate::reduce::{PartialSlots, WARP, combine, combine_lanes};
@@ -374,12 +375,23 @@ impl<const HOLDERS: u32> Exchange for Cluster<HOLDERS> {
 
     #[inline(always)]
     fn begin(&self) {
-        if thread_idx_x() == 0 {
-            if self.round == 0 {
-                // SAFETY: in-bounds, alone: the barrier's place is the exchange's, and one thread makes it, before
-                // anybody is told by the cluster barrier; arrivals: 1.
-                unsafe { mbarrier::init(self.arrived, 1) };
-            }
+        let makes = thread_idx_x() == 0;
+        if makes && self.round == 0 {
+            // SAFETY: in-bounds, alone: the barrier's place is the exchange's, and one thread makes it, before
+            // anybody is told by the cluster barrier; arrivals: 1.
+            unsafe { mbarrier::init(self.arrived, 1) };
+        }
+        let arms = if HOLDERS == 1 {
+            makes
+        } else {
+            // Where it is known that this is the first round, ptxas has the warp make the barrier as one, which to
+            // `compute-sanitizer` is another lane than the one that arms it.
+            // SAFETY: all lanes call.
+            unsafe { sync_warp(u32::MAX) };
+            // Opaque, or the compiler would put the warp's barrier into both branches.
+            opaque_u32(thread_idx_x()) == 0
+        };
+        if arms {
             self.expect();
         }
         cluster::arrive_relaxed();

@@ -209,12 +209,8 @@ impl Outcome {
     #[inline(always)]
     pub fn of_part(whole: Partial, part_max: f32, cols: u32, options: &Options) -> Self {
         if whole.max.abs() < f32::INFINITY && Partial::can_refer(part_max) {
-            let factors = PartFactors::new(part_max, whole.max);
-            let whole = Normaliser {
-                power: 1.0,
-                factor: Reciprocal::of(whole.sum),
-            };
-            Self::Normalise(whole.times(factors))
+            let part = PartFactors::new(part_max, whole.max);
+            Self::Normalise(part.normaliser(Reciprocal::of(whole.sum)))
         } else if whole.max == f32::NEG_INFINITY {
             Self::Fill(Self::of_nothing(cols, options))
         } else if whole.max < f32::INFINITY {
@@ -281,25 +277,27 @@ impl PartFactors {
             in_factor: power_of_two(distance - in_power),
         }
     }
+
+    /// The factors for the part, from that for the whole row.
+    #[inline(always)]
+    fn normaliser(self, whole: Reciprocal) -> Normaliser {
+        Normaliser {
+            power: self.power,
+            factor: Reciprocal {
+                hi: whole.hi * self.in_factor,
+                lo: whole.lo * self.in_factor,
+            },
+        }
+    }
 }
 
 impl Normaliser {
     /// From factors for the whole row's scale to those for a part's.
     #[inline(always)]
     fn for_part(self, part_max: f32, whole_max: f32) -> Self {
-        self.times(PartFactors::new(part_max, whole_max))
+        PartFactors::new(part_max, whole_max).normaliser(self.factor)
     }
 
-    #[inline(always)]
-    fn times(self, part: PartFactors) -> Self {
-        Self {
-            power: part.power,
-            factor: Reciprocal {
-                hi: self.factor.hi * part.in_factor,
-                lo: self.factor.lo * part.in_factor,
-            },
-        }
-    }
     /// Whether exponentials have to go through [`Normaliser::rescale`] first: not so for parts whose
     /// maximum is near the row's.
     #[inline(always)]

@@ -154,6 +154,8 @@ fn expected(kernel: &Kernel) -> Collectives {
                 + cluster
                 + Collectives {
                     cluster_arrivals: 1,
+                    // The barrier of either round is armed after one.
+                    warp_barriers: 2,
                     ..Collectives::default()
                 }
         }

@@ -312,6 +312,7 @@ impl<'ast> Visit<'ast> for Switcher<'_> {
     fn visit_expr_const(&mut self, _: &'ast syn::ExprConst) {}
     fn visit_type(&mut self, _: &'ast syn::Type) {}
     fn visit_generic_argument(&mut self, _: &'ast syn::GenericArgument) {}
+    fn visit_generic_param(&mut self, _: &'ast syn::GenericParam) {}
     fn visit_pat(&mut self, _: &'ast syn::Pat) {}
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 
