@@ -32,6 +32,7 @@ const FILES: [&str; 20] = [
     "kernels-gpu/src/stage.rs",
     "kernels-gpu/src/exchange.rs",
     "kernels-gpu/src/chunked.rs",
+    "kernels-gpu/src/spread.rs",
     "kernels-gpu/src/packed.rs",
     "kernels-gpu/src/stream.rs",
     "kernels-gpu/src/warp.rs",
