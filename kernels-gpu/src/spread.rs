@@ -70,7 +70,7 @@ pub unsafe fn softmax<In, Out, E, X, const STEPS: usize, const V: usize>(
     let quarters = Quarters::at(shared_bytes(X::bytes(chunks(cols)), 0));
     let (tile, max, whole) = loop {
         // SAFETY: in-bounds: the caller's; in turns: here.
-        let max = unsafe { quarters.max(&tile) };
+        let max = unsafe { quarters.largest(&tile) };
         let inputs = if E::TWICE { Some(tile.clone()) } else { None };
         // SAFETY: as above; own: the warps'.
         let whole = unsafe {
@@ -137,7 +137,10 @@ impl Quarters {
     /// * **in turns**: between two calls lies one of [`Quarters::exponentiate`], whose barrier ends the reading of maxima as
     ///   the one in here does that of fours.
     #[inline(always)]
-    unsafe fn max<const STEPS: usize, const V: usize>(&self, tile: &Tile<WARP, STEPS, V>) -> f32 {
+    unsafe fn largest<const STEPS: usize, const V: usize>(
+        &self,
+        tile: &Tile<WARP, STEPS, V>,
+    ) -> f32 {
         let max = tile.max();
         if lane_id() == 0 {
             // SAFETY: in-bounds: the caller's; in turns: a quarter's own, read after the barrier only.
@@ -154,7 +157,7 @@ impl Quarters {
     ///
     /// # Safety
     ///
-    /// As for [`Quarters::max`], of which a call lies before each.
+    /// As for [`Quarters::largest`], of which a call lies before each.
     #[inline(always)]
     unsafe fn exponentiate<E: Accuracy, const STEPS: usize, const V: usize>(
         &self,
