@@ -230,7 +230,8 @@ static F32: &[Choice] = &[
         Rows::AlignedChunks(4),
         Cover::SplitSpread(Exp::Ieee),
     ),
-    // On devices without clusters. 1x2048 on one that has them: 1.77 us, as `block` 2.05; 1x4096: 2.30, 2.25.
+    // On devices without clusters. Not yet measured there; on one that has them 1x2048: 1.77 us, as `block` 2.05, but
+    // 1x4096: 2.30, 2.25.
     line(2048, Rows::AlignedChunks(4), Cover::Spread),
     // 1x65536: 3.2 us, as `split_spread` 3.4; 1x128256: 4.2, 4.9.
     line(LONGEST_SPLIT, Rows::AlignedFew, Cover::Split(Exp::Ieee)),
@@ -685,7 +686,7 @@ impl Request<'_> {
             Rows::Aligned => self.is_aligned || self.forced.is_some(),
             Rows::AlignedFew => self.is_aligned && self.has_few_rows(),
             Rows::AlignedChunks(most) => {
-                self.is_aligned && (self.forced.is_some() || self.has_few_chunks(most))
+                self.forced.is_some() || self.is_aligned && self.has_few_chunks(most)
             }
         }
     }
@@ -1313,6 +1314,21 @@ mod tests {
         ] {
             assert_eq!(way(most, cols, 0, types), few, "{most} rows of {cols}");
             assert_eq!(way(most + 1, cols, 0, types), many, "{most} + 1 of {cols}");
+        }
+        let without_clusters = DeviceProperties {
+            multiprocessors: 108,
+            ..small()
+        };
+        for (rows, cols, expected) in [
+            (432, 1024, Way::Spread),
+            (433, 1024, Way::Warp),
+            (216, 2048, Way::Spread),
+            (217, 2048, Way::Staged),
+            (1, 4096, Way::Parked),
+        ] {
+            let problem = Problem::packed(&[rows, cols], DType::F32, DType::F32).unwrap();
+            let plan = Plan::new(&problem, &without_clusters, None, false).unwrap();
+            assert_eq!(plan.way(), expected, "{rows} rows of {cols}");
         }
         assert_eq!(way(16, 4092, 4, f32s), Way::SplitSpread);
         assert_eq!(way(16, 4092, 3, f32s), Way::Staged);

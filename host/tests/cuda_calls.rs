@@ -45,23 +45,23 @@ fn a_softmax_is_one_launch_on_the_device_s_stream() {
                 "a stream that does not wait for the default stream"
             );
 
-            let x = device.tensor_from(&[1.0f32; 3 * 2000], [3, 2000]).unwrap();
+            let x = device.tensor_from(&[1.0f32; 3 * 2001], [3, 2001]).unwrap();
             assert_eq!(
                 log.lines(),
                 [
-                    format!("cuMemAllocAsync 24000 stream {stream}"),
-                    format!("cuMemcpyHtoDAsync 24000 stream {stream}"),
+                    format!("cuMemAllocAsync 24012 stream {stream}"),
+                    format!("cuMemcpyHtoDAsync 24012 stream {stream}"),
                     format!("cuStreamSynchronize {stream}"),
                 ]
             );
-            let mut y = device.zeros::<f32>([3, 2000]).unwrap();
-            assert_eq!(y.to_vec().unwrap(), [0.0; 6000]);
+            let mut y = device.zeros::<f32>([3, 2001]).unwrap();
+            assert_eq!(y.to_vec().unwrap(), [0.0; 6003]);
             log.lines();
 
             Softmax::new().forward_into(&x, &mut y).unwrap();
             let launch = format!(
                 "cuLaunchKernel softmax_staged_f32_f32 grid 3 1 1 block 32 1 1 shared 9088 stream {stream} \
-             x {:#x} y {:#x} rows 3 cols 2000",
+             x {:#x} y {:#x} rows 3 cols 2001",
                 x.address(),
                 y.address()
             );

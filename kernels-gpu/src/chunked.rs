@@ -40,7 +40,7 @@ pub const fn chunks(cols: u32) -> u32 {
 ///
 /// * **in-bounds**: for every row, `layout` leads to `cols` elements of `x` that can be read and of `y` that
 ///   can be written, and rows of `y` do not overlap; the block has [`shared_bytes`] of shared memory, for the
-///   exchange and, if `STAGED`, [`stages_bytes`].
+///   exchange, as [`Exchange::new`] asks, and, if `STAGED`, [`stages_bytes`].
 /// * **covered**: the grid has as many blocks a row as the exchange is among, a block has whole warps, and a
 ///   row no more chunks than warps; `cols` is at least 1.
 /// * **aligned**: unless `STAGED`, every row of `x` begins at 16 bytes and is whole vectors, and every row of `y` begins

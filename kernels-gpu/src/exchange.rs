@@ -31,7 +31,8 @@ pub trait Exchange {
     ///
     /// # Safety
     ///
-    /// * **in-bounds**: the block has [`Exchange::bytes`] of shared memory from there on.
+    /// * **in-bounds**: the block has [`Exchange::bytes`] of shared memory from there on; where a block has a row, of as many
+    ///   chunks as it can hold with a chunk a warp, if those are more.
     unsafe fn new(shared_offset: u32, chunks: u32) -> Self;
 
     /// The row that the calling thread works on, or the first of them where rows follow each other.

@@ -30,7 +30,7 @@ pub const QUARTERS: u32 = 4;
 ///   can be written, and rows of `y` do not overlap; the block has [`shared_bytes`] of shared memory, for the
 ///   exchange and [`Quarters::bytes`].
 /// * **covered**: the grid has as many blocks a row as the exchange is among, a block has a multiple of four warps, and the
-///   row no more chunks than fours of warps; `cols` is at least 1.
+///   row as many chunks as there are fours, or no more if blocks share it; `cols` is at least 1.
 /// * **aligned**: every row of `x` begins at 16 bytes and is whole vectors, and every row of `y` begins
 ///   at 16 bytes, or at a multiple of the results of a vector where they take less.
 #[inline(always)]
